@@ -50,13 +50,14 @@ test-release: java ## run the tests of a cluster, of Spark Connect, of the packa
 # Tests with another version of Spark, in an environment of its own. Its older PySpark leaves sockets open.
 VERSION ?= 4.0.5
 TESTS ?= tests/spark
+MARK ?= not long and not release
 OTHER := build/spark-$(VERSION)
 test-spark: java ## run the Spark tests with another version of Spark (VERSION=4.0.5, TESTS=tests/spark)
 	@test -x $(OTHER)/bin/python || $(PYTHON) -m venv --without-pip $(OTHER)
 	@grep -v '^pyspark==' constraints.txt > $(OTHER)/constraints.txt
 	@$(BIN)/uv pip install --quiet --python $(OTHER)/bin/python --constraints $(OTHER)/constraints.txt \
 	  --build-constraints constraints.txt --editable '.[dev]' pyspark==$(VERSION)
-	$(OTHER)/bin/python -m pytest -n 2 -m "not long and not release" -p no:cacheprovider -W ignore::ResourceWarning \
+	$(OTHER)/bin/python -m pytest -n 2 -m "$(MARK)" -p no:cacheprovider -W ignore::ResourceWarning \
 	  -W ignore::pytest.PytestUnraisableExceptionWarning $(TESTS)
 
 # The last patch release of each supported minor version that `make test` does not run with.

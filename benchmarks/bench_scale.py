@@ -5,12 +5,15 @@ python -m benchmarks scale [--quick]
 1. A simulated cluster runs the real reducer, combiners, shards and merge for N tasks. CPU times of single tasks are
    fitted to counts.
 2. The model predicts larger clusters, up to 10,000 tasks, and the simulator runs them.
-3. The model predicts micro-batches on Spark on this machine, and they are measured.
+3. Micro-batches on Spark on this machine are measured. Spark's constants are fitted to some of them, and the model
+   predicts the others.
 4. The model says at which rate each station takes as long as the micro-batch.
+5. The one shard of an uncertain query is measured with a full window, in the simulator and on Spark, up to that rate.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import statistics
@@ -92,14 +95,15 @@ def totals(**more: Any) -> sb.AggregateTopK:
     return sb.AggregateTopK(**{"name": "totals", "k": 10, "key": "g", "value": "s", **windows, **more})
 
 
-def unsure(probability: str) -> sb.UncertainTopK:
-    return sb.UncertainTopK(name="unsure", k=10, by="s", probability=probability, size="60 seconds", every="1 second")
+def unsure(probability: str, seconds: int = 60) -> sb.UncertainTopK:
+    size = f"{seconds} seconds"
+    return sb.UncertainTopK(name="unsure", k=10, by="s", probability=probability, size=size, every="1 second")
 
 
-def rows_of(random: np.random.Generator, rows: int, low: int, groups: int) -> pa.Table:
+def rows_of(random: np.random.Generator, rows: int, low: int, groups: int, length: int = SECOND) -> pa.Table:
     return pa.table(
         {
-            "ts": pa.array(np.sort(random.integers(low, low + SECOND, rows))).cast(pa.timestamp("us", "UTC")),
+            "ts": pa.array(np.sort(random.integers(low, low + length, rows))).cast(pa.timestamp("us", "UTC")),
             "id": random.integers(0, 2**60, rows),
             "g": random.integers(0, groups, rows),
             "s": random.random(rows),
@@ -155,8 +159,8 @@ class Model(NamedTuple):
         return self.totals.seconds(envelope=senders * (1 if combiners else 2), row=rows, key=keys / shards)
 
 
-def run(*, quick: bool = False, points: list[Point] | None = None) -> None:
-    """Run this benchmark; `quick` only checks that it runs. `points` are micro-batches that Spark has run before."""
+def run(*, quick: bool = False) -> None:
+    """Run this benchmark; `quick` only checks that it runs."""
     began, machine = time.perf_counter(), report.machine()
     warm_up()
     top_points = [simulated(case) for case in _top_cases(quick=quick)]
@@ -169,8 +173,10 @@ def run(*, quick: bool = False, points: list[Point] | None = None) -> None:
     heads = ["station", "CPU time", "median error of the fit"]
     report.show("scale-model", "The model", heads, table, write=not quick, page=PAGE)
     _check(model, quick=quick)
-    _on_spark(model, _points(quick=quick) if points is None else points, write=not quick)
+    measured, unsures = _measured_on_spark(quick=quick)
+    _on_spark(model, measured, write=not quick)
     _limits(model, write=not quick)
+    _one_unsure_shard(model, unsures, write=not quick)
     if not quick:
         report.into_page("scale-machine", machine, page=PAGE)
     print(f"{time.perf_counter() - began:.0f} s")
@@ -182,7 +188,7 @@ def _top_cases(*, quick: bool) -> list[Case]:
     found = [Case([top(k)], tasks, rows) for k in (10, 100) for tasks in (1, 10, 100, 500) for rows in (500, 5000)]
     found += [Case([top(k)], tasks, 1000, isqrt(tasks)) for k in (10, 100) for tasks in (25, 100, 400)]
     found += [Case([top(partition_by=["g"])], 10, 20_000, groups=groups) for groups in (1000, 10_000, 100_000)]
-    found += [Case(many(count), tasks, 2000) for count in (10, 100, 1000) for tasks in (4, 40)]
+    found += [Case(many(count), tasks, 2000) for count in (10, 100, 1000, 3000) for tasks in (4, 40)]
     return found
 
 
@@ -274,95 +280,174 @@ def _many_queries(model: Model) -> None:
     report.show("scale-queries", "Many queries", heads, rows, write=True, page=PAGE)
 
 
-class _Spark:
-    """Micro-batches on Spark: so many files of so many rows, one task for each."""
+ROWS = 2000  # of a task on Spark
+STAGE = ("batch", "task", "combiner stage")  # Spark's constants
 
-    def __init__(self, cores: int, home: Path) -> None:
-        self.spark, self._home = session(app="skyband bench", master=f"local[{cores}]"), home
+
+class Point(NamedTuple):
+    """A micro-batch on Spark."""
+
+    tasks: int
+    combiners: int
+    is_fitted: bool  # otherwise it is predicted
+    seconds: float = 0.0
+
+
+POINTS = [Point(4, 0, True), Point(16, 0, True), Point(64, 0, True), Point(64, 8, True),
+          Point(32, 0, False), Point(128, 0, False), Point(128, 11, False)]  # fmt: skip
+QUICK_POINTS = [Point(2, 0, True), Point(8, 0, True), Point(8, 2, True), Point(4, 0, False)]
+RATES = (5_000, 10_000, 20_000, 40_000)  # tuples per second of an uncertain query
+WINDOW = 60  # seconds, of its window
+CORES = 2
+
+
+class _Spark:
+    """Micro-batches on Spark."""
+
+    def __init__(self, home: Path) -> None:
+        self.spark, self._home = session(app="skyband bench", master=f"local[{CORES}]", memory="4g"), home
         self.spark.conf.set("spark.sql.files.openCostInBytes", str(128 << 20))  # no task reads two files
 
-    def seconds(self, tasks: int, rows: int, combiners: int, batches: int) -> float:
-        """Return the median time of a micro-batch, without the first two."""
-        folder, checkpoint = self._home / f"in-{tasks}", self._home / "checkpoint"
+    def tops(self, point: Point, batches: int) -> Point:
+        """Measure the median time of a micro-batch with so many tasks, without the first four."""
+        folder = self._home / f"in-{point.tasks}"
         if not folder.exists():
-            _write(folder, tasks, rows, batches)
+            _write(folder, [[ROWS] * point.tasks] * batches)
+        self.spark.conf.set(COMBINERS, str(point.combiners))
+        found = self._ran(folder, [top()], point.tasks, shards=1)
+        print(f"Spark, {point.tasks} tasks, {point.combiners} combiners: {found}", flush=True)
+        return point._replace(seconds=statistics.median(found[min(4, batches - 1) :]))
+
+    def unsures(self, rate: int, window: int) -> float:
+        """Measure the median time of a micro-batch of one second, when the window of an uncertain query is full."""
+        folder = self._home / f"unsure-{rate}"
+        _write(folder, [[rate * (window - 1)], *[[rate]] * 6], begin=window - 1)
+        self.spark.conf.set(COMBINERS, "0")
+        found = self._ran(folder, [unsure("p", window)], 1)
+        shutil.rmtree(folder)
+        print(f"Spark, uncertain, {rate} rows/s: {found}", flush=True)
+        return statistics.median(found[2:])
+
+    def _ran(self, folder: Path, queries: list[Any], files: int, **more: Any) -> list[float]:
+        """Return the times of the micro-batches of a stream, in seconds."""
+        checkpoint = self._home / "checkpoint"
         shutil.rmtree(checkpoint, ignore_errors=True)
-        self.spark.conf.set(COMBINERS, str(combiners))
-        stream = self.spark.readStream.schema("ts timestamp, id long, s double")
-        df = stream.option("maxFilesPerTrigger", tasks).parquet(str(folder))
-        out = answers(df, [top()], time="ts", id="id", watermark="0 seconds", shards=1)
+        stream = self.spark.readStream.schema("ts timestamp, id long, s double, p double")
+        df = stream.option("maxFilesPerTrigger", files).parquet(str(folder))
+        out = answers(df, queries, time="ts", id="id", watermark="0 seconds", **more)
         writer = out.writeStream.format("noop").option("checkpointLocation", str(checkpoint))
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
-        found: list[float] = [
-            one["durationMs"]["triggerExecution"] / 1e3 for one in query.recentProgress if one["numInputRows"]
-        ]
-        print(f"Spark, {tasks} tasks, {combiners} combiners: {found}", flush=True)
-        return statistics.median(found[2:])
+        return [one["durationMs"]["triggerExecution"] / 1e3 for one in query.recentProgress if one["numInputRows"]]
 
 
-def _write(folder: Path, tasks: int, rows: int, batches: int) -> None:
+def _write(folder: Path, batches: Sequence[Sequence[int]], begin: int = 1) -> None:
+    """Write a file for each task of each micro-batch. The first has so many seconds of event time, the others one."""
     folder.mkdir()
     random = np.random.default_rng(1)
-    for batch in range(batches):
-        for task in range(tasks):
+    low = 100_000 * SECOND
+    for batch, sizes in enumerate(batches):
+        length = begin * SECOND if batch == 0 else SECOND
+        for task, rows in enumerate(sizes):
             path = folder / f"{batch:03}-{task:05}.parquet"
-            pq.write_table(rows_of(random, rows, (100_000 + batch) * SECOND, 1).select(["ts", "id", "s"]), path)
+            pq.write_table(rows_of(random, rows, low, 1, length).select(["ts", "id", "s", "p"]), path)
             os.utime(path, (1_000_000_000 + batch, 1_000_000_000 + batch))
+        low += length
 
 
-ROWS = 2000  # of a task on Spark
-Point = tuple[int, int, int, float]  # cores, tasks, combiners, seconds of a micro-batch
-
-
-def _points(*, quick: bool) -> list[Point]:
-    """Measure micro-batches on Spark. The first two are those of the fit."""
+def _measured_on_spark(*, quick: bool) -> tuple[list[Point], dict[int, float]]:
+    """Measure micro-batches of a top-k query, and those of an uncertain query by rate."""
     home = Path(tempfile.mkdtemp(prefix="skyband-bench-"))
-    plan = [(2, 2, 0), (2, 8, 0)] if quick else [(2, 4, 0), (2, 64, 0), (2, 16, 0), (2, 128, 0), (2, 128, 11),
-                                                 (1, 16, 0), (1, 48, 0)]  # fmt: skip
-    measured: list[Point] = []
+    cluster = _Spark(home)
     try:
-        for cores in sorted({cores for cores, _, _ in plan}, reverse=True):
-            cluster = _Spark(cores, home)
-            try:
-                measured += [
-                    (cores, tasks, combiners, cluster.seconds(tasks, ROWS, combiners, 3 if quick else 7))
-                    for at, tasks, combiners in plan
-                    if at == cores
-                ]
-            finally:
-                cluster.spark.stop()
+        cluster.tops(Point(8, 2, False), 3 if quick else 12)  # Java compiles what all points run
+        points = [cluster.tops(point, 3 if quick else 14) for point in (QUICK_POINTS if quick else POINTS)]
+        rates, window = ((100, 200), 5) if quick else (RATES, WINDOW)
+        return points, {rate: cluster.unsures(rate, window) for rate in rates}
     finally:
+        cluster.spark.stop()
         shutil.rmtree(home, ignore_errors=True)
-    return measured
 
 
 def _on_spark(model: Model, measured: list[Point], *, write: bool) -> None:
-    """Fit Spark's constants to two points, and predict the others."""
+    """Fit Spark's constants to the points of the fit, and predict the others."""
 
-    def ours(cores: int, tasks: int, combiners: int) -> float:
-        found = model.task.seconds(row=ROWS) * tasks / cores
+    def ours(point: Point) -> float:
+        tasks, combiners = point.tasks, point.combiners
+        found = model.task.seconds(row=ROWS) * tasks / CORES
         found += model.top_shard(tasks, tasks * ROWS / BUDGET, k=10, combiners=combiners)
         if combiners:
-            found += model.top_combiner(tasks, tasks * ROWS, k=10, combiners=combiners) * combiners / cores
+            found += model.top_combiner(tasks, tasks * ROWS, k=10, combiners=combiners) * combiners / CORES
         return found
 
-    (cores, few, _, low), (_, more, _, high) = measured[:2]
-    rest = [seconds - ours(cores, tasks, 0) for tasks, seconds in ((few, low), (more, high))]
-    each = max(0.0, (rest[1] - rest[0]) / ((more - few) / cores))
-    fixed = max(0.0, rest[0] - each * few / cores)
+    def counts(point: Point) -> dict[str, float]:
+        tasks = (point.tasks + point.combiners) / CORES
+        return {"batch": 1, "task": tasks, "combiner stage": float(point.combiners > 0)}
+
+    known = [point for point in measured if point.is_fitted]
+    line = fitted(STAGE, [counts(point) for point in known], [point.seconds - ours(point) for point in known])
     rows = []
-    for place, (cores, tasks, combiners, seconds) in enumerate(measured):
-        predicted = fixed + each * (tasks + combiners) / cores + ours(cores, tasks, combiners)
-        use = "fit" if place < 2 else f"{predicted / seconds - 1:+.0%}"
-        rows.append([f"local[{cores}], {tasks} tasks, {combiners or 'no'} combiners", f"{predicted:.2f}",
-                     f"{seconds:.2f}", use])  # fmt: skip
-    heads = ["micro-batch", "predicted, s", "measured, s", "error"]
-    report.show("scale-spark", "Predictions for Spark on this machine", heads, rows, write=write, page=PAGE)
-    text = f"Spark's share: {fixed:.2f} s for each micro-batch and {1e3 * each:.0f} ms for each task."
+    for point in measured:
+        predicted = line.seconds(**counts(point)) + ours(point)
+        name = f"{point.tasks} tasks, {point.combiners or 'no'} combiners"
+        error = f"{predicted / point.seconds - 1:+.0%}"
+        rows.append(
+            [name, "fit" if point.is_fitted else "predicted", f"{predicted:.2f}", f"{point.seconds:.2f}", error]
+        )
+    heads = ["micro-batch", "use", "model, s", "measured, s", "error"]
+    report.show("scale-spark", "Spark on this machine", heads, rows, write=write, page=PAGE)
+    batch, task, stage = line.constants
+    text = (
+        f"Spark's share: {1e3 * batch:.0f} ms for each micro-batch, {1e3 * task:.1f} ms of a core for each task, and "
+        f"{1e3 * stage:.0f} ms for the stage of combiners."
+    )
     print(text)
     if write:
         report.into_page("scale-spark-share", text, page=PAGE)
+
+
+def _one_unsure_shard(model: Model, on_spark: dict[int, float], *, write: bool) -> None:
+    """Compare an uncertain query with a full window: the model, the simulator, and Spark."""
+    window = WINDOW if write else 5
+    rows, shards = [], {}
+    for rate, seconds in on_spark.items():
+        step = _full_window(rate, window)
+        shards[rate] = max(step.shard_seconds)
+        predicted = model.unsure.seconds(row=rate * BUDGET, **{"held row": step.held})
+        rows.append([f"{rate:,}", f"{step.held:,}", report.bytes_text(step.state_bytes), f"{predicted:.2f}",
+                     f"{shards[rate]:.2f}", f"{seconds:.2f}"])  # fmt: skip
+    heads = ["tuples per second", "tuples held", "state", "shard s, predicted", "shard s", "micro-batch on Spark, s"]
+    report.show("scale-unsure", "The one shard of an uncertain query", heads, rows, write=write, page=PAGE)
+    text = (
+        f"A micro-batch of one second takes one second at {_crossing(on_spark)} tuples per second on Spark, and its "
+        f"shard alone at {_crossing(shards)}."
+    )
+    print(text)
+    if write:
+        report.into_page("scale-unsure-limit", text, page=PAGE)
+
+
+def _full_window(rate: int, window: int) -> Step:
+    """Run micro-batches of one second after one that fills the window of an uncertain query; return the last."""
+    random = np.random.default_rng(1)
+    low = 100_000 * SECOND
+    cluster = SimulatedCluster([unsure("p", window)], rows_of(random, 1, 0, 1).schema)
+    cluster.step([rows_of(random, rate * (window - 1), low, 1, (window - 1) * SECOND)])
+    for number in range(3):
+        _, step = cluster.step([rows_of(random, rate, low + (window - 1 + number) * SECOND, 1)])
+    return step
+
+
+def _crossing(seconds: dict[int, float]) -> str:
+    """Return the rate at which a micro-batch takes one second: between two measured rates, or outside of them."""
+    rates = sorted(seconds)
+    if seconds[rates[0]] > BUDGET:
+        return f"less than {report.amount(rates[0])}"
+    for low, high in itertools.pairwise(rates):
+        if seconds[low] <= BUDGET < seconds[high]:
+            share = (BUDGET - seconds[low]) / (seconds[high] - seconds[low])
+            return f"about {report.amount(float(f'{low + share * (high - low):.2g}'))}"
+    return f"more than {report.amount(rates[-1])}"
 
 
 def _limits(model: Model, *, write: bool) -> None:

@@ -22,7 +22,7 @@ PACKAGE = "org.apache.spark.deploy"
 
 
 class Cluster:
-    """A master and workers of two cores, all on loopback. `folder` has their logs and the executors' folders."""
+    """A master and workers of one core, all on loopback. `folder` has their logs and the executors' folders."""
 
     def __init__(self, folder, archive):
         self.folder, self.archive = folder, archive
@@ -74,7 +74,7 @@ class Cluster:
     def add_workers(self, *names):
         for name in names:
             place = self.folder / name
-            self._start(name, "worker.Worker", "--cores", 2, "--memory", "2g", "--work-dir", place, self.url)
+            self._start(name, "worker.Worker", "--cores", 1, "--memory", "2g", "--work-dir", place, self.url)
         for name in names:
             self._awaited(name, r"(Successfully registered with master)")
 

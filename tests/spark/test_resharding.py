@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-import skyband as sb
 from skyband.errors import SnapshotError, UnsupportedError
 from skyband.spark import start
 from skyband.spark.query_settings import PARTITIONS
 from skyband.spark.versions import checkpoint_manager
+from tests import golden_checkpoints
 from tests.oracle import Asked
 from tests.sharding import cases
 from tests.spark import bounded_run
@@ -161,25 +161,29 @@ def test_an_incomplete_micro_batch_is_completed_first(spark, tmp_path):
     assert_complete(tmp_path)
 
 
-def test_families_whose_state_cannot_be_moved_are_rejected(spark, tmp_path):
-    query = sb.AggregateTopK(name="busy", k=2, size="1 minute", slide="1 minute", key="g", value="s")
-    write_files(tmp_path / "in", batches()[:1])
-
-    def begin(shards, **more):
-        return start(
+@pytest.mark.parametrize(("family", "why"), [
+    ("aggregate", "from shards=2 to shards=3 is not supported for AggregateTopK queries: a shard stores sums of its"),
+    ("incomplete", "from shards=2 to shards=3 is not supported for IncompleteTopK queries: a shard stores the bounds"),
+    ("uncertain", "shards=3 is not supported for UncertainTopK queries: the probability of a rank depends on"),
+])  # fmt: skip
+def test_families_whose_state_cannot_be_moved_are_rejected(spark, tmp_path, family, why):
+    golden_checkpoints.unpack(golden_checkpoints.FOLDER / f"{family}.tar.gz", tmp_path)
+    write_files(tmp_path / "in", golden_checkpoints.batches())
+    state = tmp_path / "state"
+    before = {path: path.read_bytes() for path in state.rglob("*") if path.is_file()}
+    with pytest.raises(UnsupportedError, match=why):
+        start(
             read_stream(spark, tmp_path / "in"),
-            query,
+            golden_checkpoints.WORKLOADS[family],
             time="ts",
-            watermark="0 seconds",
-            shards=shards,
-            write=lambda out: out.writeStream.format("parquet").option("path", str(tmp_path / "out")),
-            checkpoint=str(tmp_path / "state"),
-            **more,
+            id="id",
+            watermark="3 seconds",
+            shards=3,
+            write=lambda out: out.writeStream.format("noop"),
+            checkpoint=str(state),
+            reshard=True,
         )
-
-    begin(2).finish()
-    with pytest.raises(UnsupportedError, match=r"from shards=2 to shards=3 is not supported for AggregateTopK queries"):
-        begin(3, reshard=True)
+    assert {path: path.read_bytes() for path in before} == before
 
 
 @pytest.mark.long

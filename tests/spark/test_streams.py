@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import sys
 
 import pytest
 
+from skyband.errors import PipelineError
 from skyband.spark import Control, Metrics, answers, start
 from skyband.spark.metrics import StreamProgress
 from tests.oracle import Asked
@@ -254,3 +256,39 @@ def test_a_late_row_stops_a_stream_that_refuses_them(spark, run):
     with pytest.raises(Exception, match="late='refuse'"):
         process_all(query)
     query.stop()
+
+
+@pytest.fixture
+def slow_python(spark, tmp_path, monkeypatch):
+    """Spark's Python for new processes on the driver: it starts too late, as often as the fixture is told."""
+    left = tmp_path / "left"
+    program = tmp_path / "python"
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in *transform_with_state_driver_worker*)\n'
+        f'  if [ -s {left} ]; then sed -i 1d {left}; sleep 12; fi;;\nesac\nexec {sys.executable} "$@"\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(program))
+    monkeypatch.setattr("skyband.spark.stream_handle.START_PAUSE", 0.1)
+    return lambda times: left.write_text("late\n" * times)
+
+
+@pytest.mark.long
+def test_a_python_process_that_starts_too_late_does_not_end_the_stream(run, slow_python, caplog):
+    """Spark waits ten seconds for the process with which a stream begins."""
+    rows = cases.draw_rows(cases.rng("slow"), 60, scale=SECOND)
+    posed = cases.Posed("q", Asked(k=2, size=20 * SECOND, slide=10 * SECOND), {"by": "s"})
+    run.add(rows[:30], rows[30:])
+    slow_python(1)
+    run.finish(posed.query())
+    assert cases.answered(run.found(), [posed]) == cases.wanted(posed, rows)
+    assert "Restarting the stream; no data is lost." in caplog.text
+
+
+@pytest.mark.long
+def test_a_python_process_that_never_starts_ends_it(run, slow_python):
+    run.add(cases.draw_rows(cases.rng("slow"), 30, scale=SECOND))
+    slow_python(100)
+    handle = run.start(cases.Posed("q", Asked(k=2, size=20 * SECOND, slide=10 * SECOND), {"by": "s"}).query())
+    with pytest.raises(PipelineError, match="did not start a Python process within the ten seconds that Spark waits"):
+        handle.finish()

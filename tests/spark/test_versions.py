@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pytest
 
+from skyband.errors import UnsupportedError
 from skyband.queries.families import FAMILIES
 from skyband.spark import answers
 from tests import golden_checkpoints
@@ -43,3 +46,26 @@ def test_streams_and_batches_give_the_answers_of_a_run_without_spark(spark, tmp_
     handle.finish()
     assert handle.metrics()["rows"] == len(ROWS)
     assert rounded(read_sink(sink)) == rounded(wanted)
+
+
+def test_a_session_without_the_needed_setting_gets_the_line_to_add(spark, tmp_path):
+    """The state store is Spark's default. With the line of the message, the same session answers."""
+    own = spark.newSession()
+    own.conf.set(
+        "spark.sql.streaming.stateStore.providerClass",
+        "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    )
+    write_files(tmp_path / "in", [ROWS])
+    sink = tmp_path / "out"
+
+    def begin():
+        return golden_checkpoints.start(
+            own, "topk", tmp_path, lambda out: out.writeStream.format("parquet").option("path", str(sink))
+        )
+
+    with pytest.raises(UnsupportedError) as caught:
+        begin()
+    ((name, value),) = re.findall(r'\n    \.config\("(\S+)", "(\S+)"\)  # ', str(caught.value))
+    own.conf.set(name, value)
+    begin().finish()
+    assert rounded(read_sink(sink)) == rounded(replayed("topk").select(list(read_sink(sink)[0])).to_pylist())

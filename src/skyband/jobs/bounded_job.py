@@ -68,7 +68,7 @@ class BoundedRun(RunHandle):
 
     def stop(self) -> None:
         """Cancel the job. Answers that are not delivered yet are discarded."""
-        self._stopping = True
+        self._stopping.set()
         with unless_gone():
             if self._context is not None:
                 self._context.cancelJobGroup(self._group)
@@ -87,13 +87,13 @@ class BoundedRun(RunHandle):
                 self._compute(planned)
             except Exception as error:
                 plain = plain_error(error)
-                if by_spark is None or not isinstance(plain, NeedsSparkError) or self._stopping:
+                if by_spark is None or not isinstance(plain, NeedsSparkError) or self._stopping.is_set():
                     raise
                 planned = by_spark(plain)
                 self._progress.stream_info = planned.stream_info
                 self._compute(planned)
         except Exception as error:
-            if not self._stopping:
+            if not self._stopping.is_set():
                 self._error = plain_error(error)
         finally:
             self._progress.count(milliseconds=int(1000 * (monotonic() - began)))

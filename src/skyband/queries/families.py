@@ -118,10 +118,9 @@ _NO_SCHEDULE = "only queries over uncertain streams are scheduled by a plan. Omi
 _NO_PLAN = "it has no plan with a timeline."
 _NOT_VERIFIED = "only TopK queries can be verified by brute force in Spark SQL. Verify a file without that stream."
 
-_NOT_MOVED = (
-    "their stored state cannot be distributed over other shards. Use the stored number: with Spark 4.2 or newer, "
-    "reshard=True still changes the number of partitions, so that more cores process the same shards. Or start with a "
-    "new checkpoint."
+_KEEP_SHARDS = (
+    "Nothing was changed. Use the stored number: with Spark 4.2 or newer, reshard=True still changes the number of "
+    "partitions, so that more cores process the same shards. Or start with a new checkpoint."
 )
 _NOT_COUNTED = (
     "rows pushed before are not counted for a new query, so its windows would contain other rows. Add it before the "
@@ -155,7 +154,8 @@ FAMILIES: dict[str, Family] = {
                 "late rows": "late rows are only counted. Omit late=.",
                 "rejecting late rows": "late rows are only counted. Omit late=.",
                 "frames by name": "they rank the keys of one data frame. Pass a single data frame, or a union.",
-                "resharding": _NOT_MOVED,
+                "resharding": "a shard stores sums of its keys for each pane, in segments that only it can read, so "
+                f"keys cannot move to another shard. {_KEEP_SHARDS}",
                 "count windows": "data frames need time windows. Give size= and slide= as durations, or pass "
                 "arrays to skyband.aggregate.Monitor, which supports both.",
                 "cost": _NO_COST,
@@ -178,7 +178,8 @@ FAMILIES: dict[str, Family] = {
                 "plan": _NO_SCHEDULE,
                 "changes": "every report is a complete answer. Omit output=.",
                 "late rows": "late rows are only counted. Omit late=.",
-                "resharding": _NOT_MOVED,
+                "resharding": "a shard stores the bounds of its objects' scores in the order in which tuples reached "
+                f"it, so objects cannot move to another shard. {_KEEP_SHARDS}",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
                 "verification": _NOT_VERIFIED,

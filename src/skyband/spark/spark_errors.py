@@ -11,7 +11,16 @@ from pyspark.errors import PySparkException
 import skyband.errors
 from skyband.errors import InvalidInputError, PipelineError, SkybandError, SnapshotError
 
-__all__ = ["first_line", "is_gone", "is_stuck", "plain_error", "reason_of", "uncomputable", "unless_gone"]
+__all__ = [
+    "first_line",
+    "is_gone",
+    "is_slow_worker",
+    "is_stuck",
+    "plain_error",
+    "reason_of",
+    "uncomputable",
+    "unless_gone",
+]
 
 # A traceback line with a reason; wrapper errors of Py4J and of waiting threads are skipped.
 _REASON = re.compile(
@@ -54,6 +63,15 @@ def is_gone(error: BaseException) -> bool:
     (True, False)
     """
     return isinstance(error, ConnectionError) or type(error).__name__ in ("Py4JError", "Py4JNetworkError")
+
+
+def is_slow_worker(error: BaseException) -> bool:
+    """Whether Spark did not wait for a Python process that it had started. It waits ten seconds, on any machine.
+
+    >>> is_slow_worker(RuntimeError("Python worker failed to connect back. SQLSTATE: XXKST"))
+    True
+    """
+    return "Python worker failed to connect back" in str(error)
 
 
 @contextmanager
@@ -104,10 +122,25 @@ def plain_error(error: BaseException) -> BaseException:
         if isinstance(kind, type) and issubclass(kind, SkybandError):
             said = text.split(f"skyband.errors.{name}: ", 1)[1].split("\n", 1)[0].strip()
             return kind(said)
+    if (found := _of_machine(error)) is not None:
+        return found
+    if isinstance(error, PySparkException) or type(error).__name__ == "Py4JJavaError":  # Py4J: planning failed
+        return PipelineError(f"the stream stopped: {reason_of(error)}")
+    return error
+
+
+def _of_machine(error: BaseException) -> PipelineError | None:
+    """Return our error if the machine is the reason: memory, load or disk; else None."""
+    text = str(error)
     if is_gone(error) or "JAVA_GATEWAY_EXITED" in text:
         return PipelineError(
             "the stream stopped: the Java process that runs Spark has ended. It was killed, or ran out of memory. No "
             "data is lost; run it again."
+        )
+    if is_slow_worker(error):
+        return PipelineError(
+            "the stream stopped: this machine did not start a Python process within the ten seconds that Spark waits "
+            "(Python worker failed to connect back). It is too busy, or its disk is. No data is lost; run it again."
         )
     if _FULL in text:
         # Use the shortest line with a path: Spark wraps the message in several errors.
@@ -116,9 +149,7 @@ def plain_error(error: BaseException) -> BaseException:
         return PipelineError(
             f"the stream stopped: a disk is full ({why}). No data is lost; free disk space and run it again."
         )
-    if isinstance(error, PySparkException) or type(error).__name__ == "Py4JJavaError":  # Py4J: planning failed
-        return PipelineError(f"the stream stopped: {reason_of(error)}")
-    return error
+    return None
 
 
 def reason_of(error: BaseException) -> str:

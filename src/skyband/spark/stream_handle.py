@@ -28,7 +28,7 @@ from skyband.spark.metrics import StreamProgress, show_progress
 from skyband.spark.outbox import Outbox
 from skyband.spark.plan import Pipeline
 from skyband.spark.query_settings import checkpoint_settings, while_starting
-from skyband.spark.spark_errors import is_stuck, plain_error, unless_gone
+from skyband.spark.spark_errors import is_slow_worker, is_stuck, plain_error, unless_gone
 
 if TYPE_CHECKING:
     from skyband.spark.stream_start import OpenedSinks
@@ -41,7 +41,6 @@ BySpark = Callable[[SkybandError], Pipeline]  # plans a stream again, for Spark 
 POLL_INTERVAL = 0.05  # seconds
 START_ATTEMPTS = 4
 START_PAUSE = 10.0  # seconds; the late process ends meanwhile
-_SLOW_WORKER = "Python worker failed to connect back"
 # Spark's status messages of a running micro-batch.
 RUNNING_STATUSES = ("Processing new data", "No new data but cleaning up state")
 _LOG = logging.getLogger(__name__)
@@ -53,7 +52,7 @@ class RunHandle:
     def __init__(self, progress: StreamProgress) -> None:
         self._progress = progress
         self._error: BaseException | None = None
-        self._stopping = False
+        self._stopping = threading.Event()
         self._ended = threading.Event()
 
     @property
@@ -209,13 +208,15 @@ class Handle(RunHandle):
             self._process_all()
         self.flush()
         self.stop()
+        if self._error is not None:
+            raise self._error
 
     def stop(self) -> None:
         """Stop at the next safe point; `start` with the same checkpoint resumes.
 
         Raises PipelineError if the stream does not stop within the session's `spark.sql.streaming.stopTimeout`.
         """
-        self._stopping = True
+        self._stopping.set()
         if self._opened is not None:
             self._opened.stop_waiting()
         for query in self._queries:
@@ -241,7 +242,7 @@ class Handle(RunHandle):
         """Wait for the queries. A bounded stream is then ended with a message and run once more."""
         try:
             self._await_all_queries()
-            if self._bounded and not self._stopping:
+            if self._bounded and not self._stopping.is_set():
                 self._control.end()
                 self._queries = self._start_queries()
                 self._await_all_queries()
@@ -258,22 +259,42 @@ class Handle(RunHandle):
             self._ended.set()
 
     def _await_all_queries(self) -> None:
-        """Wait for the queries. If tasks meet files that only Spark can read, let Spark read the rest.
+        """Wait for the queries, and start them again where that helps. The failed micro-batch is repeated.
 
-        The failed micro-batch is repeated, with the same files: both ways of reading use the same log of files.
+        If tasks meet files that only Spark can read, Spark reads the rest, with the same files: both ways of reading
+        use the same log of files. If a busy machine was too slow for Spark's ten seconds to start a Python process,
+        the queries start again a few times before the next micro-batch completes.
         """
-        try:
-            self._await_queries()
-        except Exception as error:
-            plain = plain_error(error)
-            if self._by_spark is None or not isinstance(plain, NeedsSparkError) or self._stopping:
-                raise
-            self._collected()
+        attempts, batches = START_ATTEMPTS, -1
+        while True:
+            try:
+                self._await_queries()
+                return
+            except Exception as error:
+                plain = plain_error(error)
+                if self._stopping.is_set():
+                    raise
+                if (done := self._collected().metrics()["batches"]) != batches:
+                    attempts, batches = START_ATTEMPTS, done
+                if self._by_spark is not None and isinstance(plain, NeedsSparkError):
+                    self._pipeline, self._by_spark = self._by_spark(plain), None
+                elif is_slow_worker(error) and attempts > 1:
+                    attempts -= 1
+                    _LOG.warning("%s Restarting the stream; no data is lost.", plain)
+                    if self._stopping.wait(START_PAUSE):
+                        return
+                else:
+                    raise
+            self._restart()
+
+    def _restart(self) -> None:
+        for query in self._queries:
+            _stop(query)
+        if not self._stopping.is_set():
+            self._queries = self._start_queries()
+        if self._stopping.is_set():  # meanwhile
             for query in self._queries:
                 _stop(query)
-            self._pipeline, self._by_spark = self._by_spark(plain), None
-            self._queries = self._start_queries()
-            self._await_queries()
 
     def _start_queries(self) -> list[StreamingQuery]:
         started = [self._start(self._deliver(self._pipeline), self._checkpoint.folder, self._settings)]
@@ -312,9 +333,23 @@ class Handle(RunHandle):
         Spark's method may return at the end of a trigger that looked for rows before they arrived. The second call
         returns at the end of a later trigger.
         """
-        for query in [*self._queries, *self._queries]:
-            if query.isActive:
-                query.processAllAvailable()
+        calls = 0
+        while calls < 2:
+            queries = self._queries
+            try:
+                for query in queries:
+                    _process_available(query)
+                calls += 1
+            except PySparkException as error:
+                if not is_slow_worker(error):
+                    raise
+                calls = 0
+                while self._queries is queries and not self._ended.wait(POLL_INTERVAL):  # it starts again
+                    pass
+                if self._error is not None:
+                    raise self._error from error
+                if self._ended.is_set():
+                    break
         self._deliver_stored()
         self._collected()
 
@@ -338,11 +373,19 @@ def _started(writer: DataStreamWriter) -> StreamingQuery:
         try:
             return writer.start()
         except PySparkException as error:
-            if _SLOW_WORKER not in str(error):
+            if not is_slow_worker(error):
                 raise
             _LOG.info("%s", error)
             sleep(START_PAUSE)
     return writer.start()
+
+
+def _process_available(query: StreamingQuery) -> None:
+    """Wait until a query has processed the available input. Raises the error of a query that failed."""
+    if query.isActive:
+        query.processAllAvailable()
+    elif (error := query.exception()) is not None:
+        raise error
 
 
 def _stop(query: StreamingQuery) -> None:
