@@ -56,6 +56,28 @@ def test_the_python_of_an_archive_has_its_packages(tmp_path):
     assert packed.read_text() == Path(skyband.__file__).read_text()
 
 
+@pytest.mark.parametrize("by_pip", [True, False])
+def test_its_python_imports_spark_from_a_folder_which_has_bytecode(tmp_path, by_pip):
+    """Spark passes a zip file. The folder with the same modules is elsewhere if Spark was installed by pip."""
+    place = tmp_path / "site" / "pyspark" / "python"
+    (place / "lib").mkdir(parents=True)
+    (place / "pyspark").mkdir()
+    package = place.parent if by_pip else place / "pyspark"
+    (package / "__init__.py").write_text("")
+    (tmp_path / "site" / "other.py").write_text("")
+    python = tmp_path / "environment" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(module._starter())
+    python.chmod(0o755)
+    known = {"PATH": "/usr/bin:/bin", "PYTHONPATH": f"/some/where:{place}/lib/pyspark.zip:{place}/lib/py4j.zip"}
+    show = "import importlib.util, pyspark; print(pyspark.__file__, importlib.util.find_spec('other'))"
+    for _ in range(2):
+        found = subprocess.run([python, "-c", show], env=known, capture_output=True, text=True, check=True)
+        where, other = found.stdout.split()
+        assert Path(where).samefile(package / "__init__.py")
+        assert other == "None", "only Spark's modules are added"
+
+
 @pytest.mark.usefixtures("skyband_alone")
 def test_a_worker_without_this_python_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(module.sys, "version_info", (3, 99, 0))

@@ -22,15 +22,19 @@ PACKAGE = "org.apache.spark.deploy"
 
 
 class Cluster:
-    """A master and workers of one core, all on loopback. `folder` has their logs and the executors' folders."""
+    """A master and workers of one core, all on loopback. `folder` has their logs and the executors' folders.
 
-    def __init__(self, folder, archive):
+    Without an archive, workers run the Python of this process.
+    """
+
+    def __init__(self, folder, archive=None):
         self.folder, self.archive = folder, archive
         self._processes = {}
         self.home = folder / "home"  # of the workers' user: no compiled kernels, no packages
         self.home.mkdir()
-        (folder / "environment").mkdir()
-        subprocess.run(["tar", "-xzf", archive, "-C", folder / "environment"], check=True)
+        if archive is not None:
+            (folder / "environment").mkdir()
+            subprocess.run(["tar", "-xzf", archive, "-C", folder / "environment"], check=True)
         self._start("master", "master.Master", "--port", "0")
         self.url = self._awaited("master", r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
 
@@ -53,7 +57,7 @@ class Cluster:
         return {
             "PATH": os.pathsep.join(map(str, (python, java, "/usr/bin", "/bin"))),
             "JAVA_HOME": str(java.parent),
-            "HOME": str(self.home),
+            "HOME": str(self.home) if self.archive is not None else str(Path.home()),
             "SPARK_HOME": str(HOME),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
@@ -97,15 +101,16 @@ class Cluster:
             "spark.executor.cores": "1",
             "spark.cores.max": "2",
             "spark.ui.enabled": "false",
-            "spark.pyspark.python": "./environment/bin/python",
+            "spark.pyspark.python": sys.executable if self.archive is None else "./environment/bin/python",
             "spark.pyspark.driver.python": sys.executable,
             "spark.python.daemon.module": "skyband.spark.worker_daemon",
             **(settings or {}),
         }
+        archives = [] if self.archive is None else ["--archives", f"{self.archive}#environment"]
         kept = {name: value for name, value in bounded_run.environment().items() if not name.startswith("PYSPARK")}
         with log.open("w") as out:
             return subprocess.Popen(
-                [HOME / "bin" / "spark-submit", "--master", self.url, "--archives", f"{self.archive}#environment"]
+                [HOME / "bin" / "spark-submit", "--master", self.url, *archives]
                 + [part for name, value in given.items() for part in ("--conf", f"{name}={value}")]
                 + [str(program), *map(str, arguments)],
                 env={**kept, "SPARK_LOCAL_IP": "127.0.0.1"},

@@ -14,7 +14,6 @@ from tests.spark.cluster import PATIENCE, Cluster
 from tests.spark.frames import read_sink, write_files
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.release
 FILES = 4
 SHARDS = 3  # neither the number of cores nor a multiple of it
 PROGRAM = Path(cluster_run.__file__)
@@ -50,6 +49,23 @@ def compiled(cluster):
     return list((cluster.home / ".cache" / "skyband" / "kernels").glob("*.nbc"))
 
 
+@pytest.mark.long
+def test_a_cluster_gives_exact_answers(tmp_path, tally):
+    """Master, worker and driver are processes. The workers' Python is that of this process, so nothing is packed."""
+    (tmp_path / "cluster").mkdir()
+    cluster = Cluster(tmp_path / "cluster")
+    try:
+        cluster.add_workers("only")
+        process = submitted(cluster, tmp_path, **{"spark.cores.max": 1})
+        try:
+            assert_complete(process, tmp_path, tally)
+        finally:
+            cluster.end(process)
+    finally:
+        cluster.stop()
+
+
+@pytest.mark.release
 def test_workers_with_nothing_but_python_give_exact_answers(cluster, tmp_path, tally):
     """Most rows are of one group, tasks run twice if they are slow, and there are more shards than cores."""
     speculation = {"speculation": "true", "speculation.multiplier": 1.01, "speculation.quantile": 0.1}
@@ -62,6 +78,7 @@ def test_workers_with_nothing_but_python_give_exact_answers(cluster, tmp_path, t
     assert "loaded the kernels in 2 tasks; 0 kernels were compiled" in (tmp_path / "log").read_text()
 
 
+@pytest.mark.release
 @pytest.mark.faults
 def test_a_worker_is_killed_and_replaced(cluster, tmp_path, tally):
     process = submitted(cluster, tmp_path, 2)
@@ -79,6 +96,7 @@ def test_a_worker_is_killed_and_replaced(cluster, tmp_path, tally):
     assert "Asked to launch executor" in cluster.log("third")
 
 
+@pytest.mark.release
 def test_executors_are_added_and_removed(cluster, tmp_path, tally):
     """Executors leave while the stream waits for the next file, and come back with it."""
     settings = {
@@ -87,7 +105,7 @@ def test_executors_are_added_and_removed(cluster, tmp_path, tally):
         "shuffleTracking.timeout": "1s",
         "executorIdleTimeout": "1s",
         "cachedExecutorIdleTimeout": "1s",
-        "schedulerBacklogTimeout": "100ms",
+        "schedulerBacklogTimeout": "1s",
         "initialExecutors": 2,
         "minExecutors": 0,
         "maxExecutors": 2,

@@ -282,7 +282,7 @@ def test_a_python_process_that_starts_too_late_does_not_end_the_stream(run, slow
     slow_python(1)
     run.finish(posed.query())
     assert cases.answered(run.found(), [posed]) == cases.wanted(posed, rows)
-    assert "Restarting the stream; no data is lost." in caplog.text
+    assert "within the ten seconds that Spark waits; restarting" in caplog.text
 
 
 @pytest.mark.long

@@ -51,9 +51,24 @@ _STARTER = """\
 #!/bin/sh
 # Runs Python {version} of this machine with the packages of this archive, which `skyband pack` has made.
 here=$(cd "$(dirname "$0")/.." && pwd)
+modules=$here/{packages}
+# Spark passes its Python modules as a zip file, of which Python keeps no bytecode: every process would compile them.
+# Spark waits only ten seconds for some of these processes. Its folder has the same modules.
+case "$PYTHONPATH" in
+*/lib/pyspark.zip*)
+  spark=${{PYTHONPATH%%/lib/pyspark.zip*}}
+  spark=${{spark##*:}}
+  if [ ! -e "$spark/pyspark/__init__.py" ] && [ -e "${{spark%/*}}/__init__.py" ]; then # installed by pip
+    mkdir -p "$here/spark"
+    [ -e "$here/spark/pyspark" ] || ln -sn "${{spark%/*}}" "$here/spark/pyspark" 2>/dev/null
+    spark=$here/spark
+  fi
+  modules=$modules:$spark
+  ;;
+esac
 for python in python{version} {base} python3; do
-  if "$python" -c 'import sys; sys.exit(sys.version_info[:2] != ({comma}))' 2>/dev/null; then
-    PYTHONPATH="$here/{packages}${{PYTHONPATH:+:$PYTHONPATH}}" exec "$python" "$@"
+  if "$python" -ISc 'import sys; sys.exit(sys.version_info[:2] != ({comma}))' 2>/dev/null; then
+    PYTHONPATH="$modules${{PYTHONPATH:+:$PYTHONPATH}}" exec "$python" "$@"
   fi
 done
 echo "skyband: Python {version} was not found on $(hostname). The archive was packed with it: install it there, or \

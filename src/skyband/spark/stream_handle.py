@@ -280,7 +280,7 @@ class Handle(RunHandle):
                     self._pipeline, self._by_spark = self._by_spark(plain), None
                 elif is_slow_worker(error) and attempts > 1:
                     attempts -= 1
-                    _LOG.warning("%s Restarting the stream; no data is lost.", plain)
+                    _LOG.warning("a Python process did not start within the ten seconds that Spark waits; restarting")
                     if self._stopping.wait(START_PAUSE):
                         return
                 else:
