@@ -286,7 +286,8 @@ def test_a_python_process_that_starts_too_late_does_not_end_the_stream(run, slow
 
 
 @pytest.mark.long
-def test_a_python_process_that_never_starts_ends_it(run, slow_python):
+def test_a_python_process_that_never_starts_ends_it(run, slow_python, monkeypatch):
+    monkeypatch.setattr("skyband.spark.stream_handle.START_ATTEMPTS", 2)
     run.add(cases.draw_rows(cases.rng("slow"), 30, scale=SECOND))
     slow_python(100)
     handle = run.start(cases.Posed("q", Asked(k=2, size=20 * SECOND, slide=10 * SECOND), {"by": "s"}).query())
