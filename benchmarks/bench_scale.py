@@ -296,7 +296,7 @@ class Point(NamedTuple):
 POINTS = [Point(4, 0, True), Point(16, 0, True), Point(64, 0, True), Point(64, 8, True),
           Point(32, 0, False), Point(128, 0, False), Point(128, 11, False)]  # fmt: skip
 QUICK_POINTS = [Point(2, 0, True), Point(8, 0, True), Point(8, 2, True), Point(4, 0, False)]
-RATES = (5_000, 10_000, 20_000, 40_000)  # tuples per second of an uncertain query
+RATES = (10_000, 20_000, 40_000)  # tuples per second of an uncertain query
 WINDOW = 60  # seconds, of its window
 CORES = 2
 
@@ -360,8 +360,8 @@ def _measured_on_spark(*, quick: bool) -> tuple[list[Point], dict[int, float]]:
     home = Path(tempfile.mkdtemp(prefix="skyband-bench-"))
     cluster = _Spark(home)
     try:
-        cluster.tops(Point(8, 2, False), 3 if quick else 12)  # Java compiles what all points run
-        points = [cluster.tops(point, 3 if quick else 14) for point in (QUICK_POINTS if quick else POINTS)]
+        cluster.tops(Point(8, 2, False), 3 if quick else 10)  # Java compiles what all points run
+        points = [cluster.tops(point, 3 if quick else 10) for point in (QUICK_POINTS if quick else POINTS)]
         rates, window = ((100, 200), 5) if quick else (RATES, WINDOW)
         return points, {rate: cluster.unsures(rate, window) for rate in rates}
     finally:
