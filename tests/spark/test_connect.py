@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 
+import pyspark
 import pytest
 
 from tests.class_archive import SHORT_LIVED
@@ -17,6 +18,8 @@ from tests.spark.cluster import HOME, PATIENCE, end
 from tests.spark.frames import read_answers, write_files
 from tests.waiting import wait_for
 
+HAS_STREAMS = not pyspark.__version__.startswith("4.0.")
+needs_streams = pytest.mark.skipif(not HAS_STREAMS, reason="Spark has stateful streams over Connect since 4.1")
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
@@ -70,6 +73,7 @@ def ran(folder, *arguments):
 
 
 # Spark gives the process of foreachBatch ten seconds to start, which a busy machine may not keep.
+@needs_streams
 @pytest.mark.release
 def test_answers_and_sinks(address, tmp_path):
     write_files(tmp_path / "in", bounded_run.batches(2))
@@ -93,6 +97,7 @@ def final(rows):
     return {key: answers for key, answers in found.items() if answers}
 
 
+@needs_streams
 @pytest.mark.release
 def test_workload_files(address, tmp_path):
     rows = job.rows_of(1)
@@ -131,4 +136,14 @@ def test_once_and_what_is_rejected(address, tmp_path):
     code, errors = ran(tmp_path, "skyband.cli", "run", "work.yaml", "--catch-up", "--fresh")
     assert code == 2
     assert "--fresh (fresh=True) is not supported over Spark Connect" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.skipif(HAS_STREAMS, reason="of Spark 4.0")
+def test_streams_of_an_older_spark_are_rejected(address, tmp_path):
+    write_files(tmp_path / "in", [job.rows_of(1)])
+    workload(tmp_path, address)
+    code, errors = ran(tmp_path, "skyband.cli", "run", "work.yaml", "--catch-up")
+    assert code == 2
+    assert f"streams over Spark Connect require Spark 4.1 or newer, got {pyspark.__version__}" in errors
     assert "Traceback" not in errors

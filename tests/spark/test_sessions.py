@@ -185,6 +185,20 @@ def test_what_counts_as_lacking():
         sessions.require(there, streaming=True)
 
 
+@pytest.mark.parametrize(("version", "may"), [("4.0.2", False), ("4.1.0", True)])
+def test_streams_over_connect_need_spark_4_1(version, may):
+    kind = type("SparkSession", (Conf,), {"__module__": "pyspark.sql.connect.session", "version": version})
+    there = kind({PROVIDER: ROCKSDB})
+    sessions.require(there, streaming=False)
+    if may:
+        sessions.require(there, streaming=True)
+        return
+    with pytest.raises(
+        sb.UnsupportedError, match=r"streams over Spark Connect require Spark 4\.1 or newer, got 4\.0\.2"
+    ):
+        sessions.require(there, streaming=True)
+
+
 @pytest.fixture
 def built(monkeypatch):
     """What would be given to Spark, and the environment's PYSPARK_PYTHON at that moment."""

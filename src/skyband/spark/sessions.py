@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from skyband import java
 from skyband.errors import UnsupportedError
 from skyband.spark.jars import kafka_jars
+from skyband.spark.versions import has_processors
 
 __all__ = ["RECOMMENDED", "REQUIRED", "Setting", "configure", "cores_of", "lacking", "require", "session"]
 
@@ -169,6 +170,11 @@ def require(spark: SparkSession, streaming: bool) -> None:
             "this Spark session lacks settings that streaming queries of Skyband require. "
             "Create it with skyband.spark.session(), pass your builder to skyband.spark.configure(), or add to your "
             f"session builder:{lines}"
+        )
+    if streaming and not has_processors(spark):
+        raise UnsupportedError(
+            f"streams over Spark Connect require Spark 4.1 or newer, got {spark.version}, whose Connect has no "
+            "transformWithState. No stream was started. Use a session without Spark Connect, or a batch data frame."
         )
     if streaming:
         _refuse_missing_python(spark)

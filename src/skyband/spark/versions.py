@@ -1,7 +1,7 @@
 """The differences between the supported versions of Spark. No other module asks for the version.
 
-Spark 4.0 runs stateful processors only with pandas data frames; later versions pass rows. The state is the same. Files
-are read in tasks since Spark 4.2; Spark's own reader gives the same answers.
+Spark 4.0 runs stateful processors only with pandas data frames, and not over Spark Connect; later versions pass rows.
+The state is the same. Files are read in tasks since Spark 4.2; Spark's own reader gives the same answers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["arrow_schema", "checkpoint_manager", "has_limited_sources", "has_row_processors", "is_remote", "processed"]
+__all__ = [
+    "arrow_schema",
+    "checkpoint_manager",
+    "has_limited_sources",
+    "has_processors",
+    "has_row_processors",
+    "is_remote",
+    "processed",
+]
 
 # Spark 4.0 and 4.1 always use UTC and have no argument for it.
 _IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
@@ -29,6 +37,11 @@ _IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Return a schema with Arrow's types. Timestamps with a time zone are in UTC."""
     return to_arrow_schema(schema, **_IN_UTC)
+
+
+def has_processors(spark: SparkSession) -> bool:
+    """Return whether a session can run stateful processors; over Spark Connect, since Spark 4.1."""
+    return not is_remote(spark) or _version(spark) >= (4, 1)
 
 
 def has_row_processors(spark: SparkSession) -> bool:
