@@ -296,7 +296,8 @@ class Point(NamedTuple):
 POINTS = [Point(4, 0, True), Point(16, 0, True), Point(64, 0, True), Point(64, 8, True),
           Point(32, 0, False), Point(128, 0, False), Point(128, 11, False)]  # fmt: skip
 QUICK_POINTS = [Point(2, 0, True), Point(8, 0, True), Point(8, 2, True), Point(4, 0, False)]
-RATES = (10_000, 20_000, 40_000)  # tuples per second of an uncertain query
+BATCHES = 5
+RATES = (2_500, 5_000, 10_000, 20_000)  # tuples per second of an uncertain query
 WINDOW = 60  # seconds, of its window
 CORES = 2
 
@@ -308,15 +309,15 @@ class _Spark:
         self.spark, self._home = session(app="skyband bench", master=f"local[{CORES}]", memory="4g"), home
         self.spark.conf.set("spark.sql.files.openCostInBytes", str(128 << 20))  # no task reads two files
 
-    def tops(self, point: Point, batches: int) -> Point:
-        """Measure the median time of a micro-batch with so many tasks, without the first four."""
+    def tops(self, point: Point) -> list[float]:
+        """Measure micro-batches with so many tasks, without the first two."""
         folder = self._home / f"in-{point.tasks}"
         if not folder.exists():
-            _write(folder, [[ROWS] * point.tasks] * batches)
+            _write(folder, [[ROWS] * point.tasks] * BATCHES)
         self.spark.conf.set(COMBINERS, str(point.combiners))
         found = self._ran(folder, [top()], point.tasks, shards=1)
         print(f"Spark, {point.tasks} tasks, {point.combiners} combiners: {found}", flush=True)
-        return point._replace(seconds=statistics.median(found[min(4, batches - 1) :]))
+        return found[2:]
 
     def unsures(self, rate: int, window: int) -> float:
         """Measure the median time of a micro-batch of one second, when the window of an uncertain query is full."""
@@ -360,8 +361,13 @@ def _measured_on_spark(*, quick: bool) -> tuple[list[Point], dict[int, float]]:
     home = Path(tempfile.mkdtemp(prefix="skyband-bench-"))
     cluster = _Spark(home)
     try:
-        cluster.tops(Point(8, 2, False), 3 if quick else 10)  # Java compiles what all points run
-        points = [cluster.tops(point, 3 if quick else 10) for point in (QUICK_POINTS if quick else POINTS)]
+        plan = QUICK_POINTS if quick else POINTS
+        # Java compiles in the first round, and less and less in the others, so all points take turns.
+        rounds = [[cluster.tops(point) for point in plan] for _ in range(2 if quick else 4)][1:]
+        points = [
+            point._replace(seconds=statistics.median(itertools.chain(*found)))
+            for point, found in zip(plan, zip(*rounds, strict=True), strict=True)
+        ]
         rates, window = ((100, 200), 5) if quick else (RATES, WINDOW)
         return points, {rate: cluster.unsures(rate, window) for rate in rates}
     finally:
