@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pyspark
 
-from tests.class_archive import SHORT_LIVED
 from tests.spark import bounded_run
 from tests.waiting import wait_for
 
 PATIENCE = 600
 HOME = Path(pyspark.__file__).parent
 PACKAGE = "org.apache.spark.deploy"
+# Java's code is compiled quickly rather than well. These processes are too small for the tests' other options.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class Cluster:
