@@ -25,7 +25,7 @@ import skyband as sb
 from benchmarks import report
 from benchmarks.bench_spark import PAGE, START, WATERMARK, at_most, query
 from benchmarks.report import Ratio
-from skyband.spark import answers, session
+from skyband.spark import answers, read_files, session
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.delivery import collecting
 from skyband.spark.query_settings import checkpoint_settings, partition_settings, while_starting
@@ -35,7 +35,7 @@ from skyband.topk.warmup import warm_up
 PHASES = ("queryPlanning", "addBatch", "walCommit", "commitOffsets", "latestOffset")
 FIRST = 5  # batches of a job that are not counted: Spark plans and compiles, workers load kernels
 OWN, OWN_SAME = "Spark's count in windows", "Spark's count in windows, settings of `skyband run`"
-OURS = "top-k, as `skyband run` starts it"
+OURS = "top-k over files, as `skyband run` starts it"
 
 Job = Callable[[], StreamingQuery]
 
@@ -101,12 +101,16 @@ class Bench:
         out = answers(self.stream(), query(), time="ts", id="trade_id", watermark=WATERMARK)
         return _noop(out).option("checkpointLocation", self.checkpoint()).start()
 
-    def run(self, *queries: Any) -> Job:
-        """Return the job as `skyband run` starts it: with control messages, and answers collected by this process."""
+    def run(self, *queries: Any, by_tasks: bool = True) -> Job:
+        """Return the job as `skyband run` starts it: with control messages, and answers collected by this process.
+
+        Tasks read the files. Without `by_tasks`, Spark reads them, as it reads topics.
+        """
 
         def start() -> StreamingQuery:
+            files = read_files(str(self.home / "rows"), format="parquet", files_per_batch=1)
             return launch(
-                self.stream(),
+                files if by_tasks else self.stream(),
                 queries,
                 deliver=lambda pipeline: collecting(pipeline, _discard).trigger(availableNow=True),
                 checkpoint=self.checkpoint(),
@@ -154,6 +158,7 @@ def _run(bench: Bench, rounds: int, machine: str, *, quick: bool) -> None:
         OWN: bench.own,
         OURS: bench.run(query()),
         OWN_SAME: bench.own_with_settings,
+        "top-k over rows that Spark reads": bench.run(query(), by_tasks=False),
         "top-k by groups, as `skyband run` starts it": bench.run(query(partition_by=["symbol"])),
         "top-k, `answers` and a writer of Spark": bench.plain,
         "aggregate, as `skyband run` starts it": bench.run(total),

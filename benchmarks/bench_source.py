@@ -3,7 +3,8 @@
 python -m benchmarks source [--quick]
 
 All numbers are medians over micro-batches, without the first of each job. Jobs take turns, so that a busy machine slows
-all of them.
+all of them. Bounds are measured beside them: a micro-batch of one row, decoding alone, and answers that only pass to
+the sink.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks import report
 from benchmarks.bench_spark import WATERMARK, at_least, mixed, query, scan, scan_all, windowed, write_files
+from benchmarks.report import Ratio
+from benchmarks.source_bounds import seconds_to_decode, seconds_to_pass
 from skyband.spark import read_files, session, start
 from skyband.topk.warmup import warm_up
 
@@ -33,23 +36,32 @@ class Files:
     def __init__(self, spark: SparkSession, home: Path, files: int, rows: int) -> None:
         self.spark, self.rows = spark, rows
         self.folder, self._checkpoint = home / f"trades-{rows}", home / "checkpoint"
-        self.seconds: dict[str, list[float]] = {}
+        self.files, self.seconds = files, dict[str, list[float]]()
+        self.answers: dict[str, int] = {}  # rows of answers in a micro-batch, by job
         write_files(self.folder, files, rows)
         self._schema = spark.read.parquet(str(self.folder)).schema
 
     def rate(self, name: str) -> float:
         """Rows per second of the median micro-batch."""
-        return self.rows / statistics.median(self.seconds[name])
+        return self.rows / self.median(name)
 
     def ratio(self, name: str, other: str) -> float:
         return self.rate(name) / self.rate(other)
 
     def by_spark(
-        self, name: str, make: Callable[[DataFrame], DataFrame], mode: str = "complete", most: int | None = None
+        self,
+        name: str,
+        make: Callable[[DataFrame], DataFrame],
+        mode: str = "complete",
+        most: int | None = None,
+        *,
+        at_once: bool = False,
     ) -> None:
-        """Run a job of Spark, for a limited number of batches."""
+        """Run a job of Spark, for a limited number of batches; `at_once`: one batch takes all files."""
         shutil.rmtree(self._checkpoint, ignore_errors=True)
-        stream = self.spark.readStream.schema(self._schema).option("maxFilesPerTrigger", 1).parquet(str(self.folder))
+        limit = self.files if at_once else 1
+        reader = self.spark.readStream.schema(self._schema).option("maxFilesPerTrigger", limit)
+        stream = reader.parquet(str(self.folder))
         writer = make(stream).writeStream.outputMode(mode).format("noop")
         found = writer.option("checkpointLocation", str(self._checkpoint)).trigger(availableNow=True).start()
         while found.isActive:
@@ -58,13 +70,13 @@ class Files:
             found.awaitTermination(1)
         if found.exception() is not None:
             raise RuntimeError(str(found.exception()))
-        self._note(name, found.recentProgress)
+        self._note(name, found.recentProgress, at_once=at_once)
 
-    def by_tasks(self, name: str, queries: Any) -> None:
-        """Run queries over files that tasks read."""
+    def by_tasks(self, name: str, queries: Any, *, at_once: bool = False) -> None:
+        """Run queries over files that tasks read; `at_once`: one batch takes all files."""
         shutil.rmtree(self._checkpoint, ignore_errors=True)
         handle = start(
-            read_files(str(self.folder), format="parquet", files_per_batch=1),
+            read_files(str(self.folder), format="parquet", files_per_batch=None if at_once else 1),
             queries,
             time="ts",
             id="trade_id",
@@ -74,11 +86,22 @@ class Files:
         )
         handle.await_end(progress=False)
         assert handle.metrics()["reader"] == "arrow", handle.metrics()["reader"]
-        self._note(name, handle.query.recentProgress)
+        self.answers[name] = handle.metrics()["answers"] // len(_times(handle.query.recentProgress))
+        self._note(name, handle.query.recentProgress, at_once=at_once)
 
-    def _note(self, name: str, progress: Any) -> None:
+    def by_bound(self, name: str, job: Callable[[], float], times: int = 4) -> None:
+        """Run a job without a stream several times; the first is not counted."""
+        self.seconds.setdefault(name, []).extend([job() for _ in range(times)][1:])
+        print(f"{name}, {self.rows:,} rows: {self.median(name):.2f} s", flush=True)
+
+    def median(self, name: str) -> float:
+        """Seconds of the median micro-batch."""
+        return statistics.median(self.seconds[name])
+
+    def _note(self, name: str, progress: Any, *, at_once: bool) -> None:
+        """Add the seconds for the rows of one file, without those of the first batch if there are several."""
         times = _times(progress)
-        self.seconds.setdefault(name, []).extend(times[1:])
+        self.seconds.setdefault(name, []).extend([times[0] / self.files] if at_once else times[1:])
         print(f"{name}, {self.rows:,} rows: {self.rate(name):,.0f} rows/s; {times}", flush=True)
 
     def table(self) -> list[list[str]]:
@@ -106,8 +129,9 @@ def run(*, quick: bool = False) -> None:
     spark = session(app="skyband bench", master="local[2]")
     began = time.perf_counter()
     try:
-        large, small = ((3, 40_000), (3, 20_000)) if quick else ((4, 4_000_000), (5, 1_000_000))
-        ratios = _measure(Files(spark, home, *large), Files(spark, home, *small), machine, quick=quick)
+        sizes = ((3, 40_000), (3, 20_000), (4, 1)) if quick else ((4, 4_000_000), (5, 1_000_000), (12, 1))
+        large, small, least = (Files(spark, home, *size) for size in sizes)
+        ratios = _measure(large, small, least, machine, quick=quick)
         heads = ["ratio", "target", "measured", "met"]
         report.show("source-ratios", "Targets and results", heads, ratios, write=not quick, page=PAGE)
     finally:
@@ -116,10 +140,13 @@ def run(*, quick: bool = False) -> None:
     print(f"{time.perf_counter() - began:.0f} s")
 
 
-def _measure(large: Files, small: Files, machine: str, *, quick: bool) -> list[list[str]]:
+def _measure(large: Files, small: Files, least: Files, machine: str, *, quick: bool) -> list[list[str]]:
     one, many, more = "one query, slide 10 seconds", "100 queries", "1000 queries"
     groups, tumbling = "5,000 groups", "one query, slide 600 seconds"
     two, five, own = "scan and sum of two columns", "scan of five columns", "max_by, slide 600 seconds"
+    backlog, five_at_once = "one query, all files in one batch", "scan of five columns, all files in one batch"
+    decode, passed, passed_by_two = "decoding alone, 2 tasks", "answers that only pass", "the same by 2 tasks"
+    spark, first = large.spark, str(sorted(large.folder.iterdir())[0])
     for _ in range(1 if quick else ROUNDS):
         large.by_spark(two, scan)
         large.by_spark(five, scan_all)
@@ -128,13 +155,29 @@ def _measure(large: Files, small: Files, machine: str, *, quick: bool) -> list[l
         large.by_tasks(more, mixed(1000))
         large.by_tasks(groups, query("10 minutes", size="1 hour", k=10, partition_by=["symbol"]))
         large.by_tasks(tumbling, query("600 seconds"))
+        for _ in range(2):
+            large.by_tasks(backlog, query(), at_once=True)
+            large.by_spark(five_at_once, scan_all, at_once=True)
         large.by_spark(own, windowed("600 seconds"), "append", most=None if quick else 2)
         small.by_spark(five, scan_all)
         small.by_tasks(one, query())
+        least.by_tasks(one, query())
+        large.by_bound(decode, lambda: seconds_to_decode(spark, first, 2))
+        large.by_bound(passed, lambda: seconds_to_pass(spark, large.answers[more], 1))
+        large.by_bound(passed_by_two, lambda: seconds_to_pass(spark, large.answers[more], 2))
     heads = ["job", "rows per second", "median batch, s", "best batch, s", "batches"]
-    report.show("source-jobs", "Jobs over files", heads, [*large.table(), *small.table()], write=not quick, page=PAGE)
+    report.show(
+        "source-jobs",
+        "Jobs over files",
+        heads,
+        [*large.table(), *small.table(), *least.table()],
+        write=not quick,
+        page=PAGE,
+    )
     if not quick:
         report.into_page("source-machine", machine, page=PAGE)
+    fixed = least.median(one)
+    bound = fixed + large.median(decode)
     ratios = [
         at_least("one query against a scan of five columns, 4M rows a batch", 2, large.ratio(one, five)),
         at_least("one query against scan and sum of two columns, 4M rows a batch", 1, large.ratio(one, two)),
@@ -143,5 +186,16 @@ def _measure(large: Files, small: Files, machine: str, *, quick: bool) -> list[l
         at_least("1000 queries against one", 0.5, large.ratio(more, one)),
         at_least("slide = size against Spark's max_by", 1.5, large.ratio(tumbling, own)),
         at_least("5,000 groups against a scan of five columns", 0.5, large.ratio(groups, five)),
+        _bound("one query against a scan of five columns, all files in one batch", large.ratio(backlog, five_at_once)),
+        _bound("bound of the first: a batch of one row, then decoding alone", large.median(five) / bound),
+        _bound("bound of the second", large.median(two) / bound),
+        _bound(
+            f"bound of the fifth: one query's batch, then {large.answers[more]:,} answers that only pass",
+            large.median(one) / (large.median(one) + large.median(passed)),
+        ),
     ]
     return [ratio.row() for ratio in ratios]
+
+
+def _bound(name: str, value: float) -> Ratio:
+    return Ratio(name, "", f"{value:.2f}×", None)

@@ -7,12 +7,13 @@ import threading
 import pytest
 
 import skyband as sb
-from skyband.spark import query_settings, start, stream_start
+from skyband.spark import query_settings, read_files, start, stream_handle, stream_start
 from skyband.spark.checkpoint import Checkpoint
 from skyband.spark.query_settings import PARTITIONS, checkpoint_settings, partition_settings, while_starting
 from tests.spark.frames import read_sink, read_stream, write_files
 
 MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 SECOND = 1_000_000
 QUERY = sb.TopK(name="q", k=2, size="20 seconds", slide="5 seconds", by="s")
 
@@ -95,6 +96,34 @@ def test_partitions_are_never_more_than_the_session_has(spark):
     there = int(spark.conf.get(PARTITIONS))
     assert partition_settings(spark, there) == partition_settings(spark, there + 5) == {}
     assert partition_settings(spark, there - 1) == {PARTITIONS: str(there - 1)}
+
+
+def test_packed_answers_pass_one_by_one_if_tasks_read_the_files(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(query_settings, "_TABLES", 1)  # byte, so that each table is unpacked alone
+    made = []
+
+    def noted(session, settings):
+        made.append(dict(settings))
+        return while_starting(session, settings)
+
+    monkeypatch.setattr(stream_handle, "while_starting", noted)
+    write_files(tmp_path / "in", batches(0, 3))
+    found = []
+    for reader in ("auto", "spark"):
+        handle = start(
+            read_files(str(tmp_path / "in"), format="parquet", reader=reader),
+            [QUERY, sb.TopK(name="other", k=2, size="20 seconds", slide="5 seconds", by="-s")],
+            time="ts",
+            id="id",
+            watermark="1 second",
+            bounded=True,
+            checkpoint=str(tmp_path / reader / "state"),
+            write=lambda out, to=reader: out.writeStream.format("parquet").option("path", str(tmp_path / to / "out")),
+        )
+        assert handle.await_end(300, progress=False)
+        found.append(answered(tmp_path / reader))
+    assert found[0] == found[1] != []
+    assert [settings.get(BATCH_BYTES) for settings in made] == ["1"] * (len(made) // 2) + [None] * (len(made) // 2)
 
 
 def test_files_of_a_local_checkpoint_are_written_without_new_processes(spark, tmp_path, monkeypatch):

@@ -74,10 +74,10 @@ class StreamProgress:
             self._batches += 1
             self._milliseconds += int((report["durationMs"] or {}).get("triggerExecution", 0))
             sources_of_counts = [name for name in _fields(seen) if name.startswith("skyband_source")]  # one per stream
-            malformed = sum(_value(seen.get(name), "malformed") or 0 for name in sources_of_counts)
+            malformed = sum(_value(seen.get(name), "malformed") or 0 for name in (*sources_of_counts, "skyband_in"))
             observations = (
                 *((name, _COUNTED_AT_SOURCE) for name in sources_of_counts),
-                ("skyband_in", {**_COUNTED_IN, **_COUNTED_TO_SHARDS}),
+                ("skyband_in", {**_COUNTED_IN, **_COUNTED_AT_SOURCE, **_COUNTED_TO_SHARDS}),
                 ("skyband_to_shards", _COUNTED_TO_SHARDS),  # if there are combiners
                 ("skyband_held", _COUNTED_HELD),
                 ("skyband_out", _COUNTED_OUT),

@@ -16,9 +16,12 @@ from pyspark.sql import SparkSession
 
 from skyband.spark.checkpoint import Checkpoint
 
-__all__ = ["PARTITIONS", "checkpoint_settings", "partition_settings", "while_starting"]
+__all__ = ["PARTITIONS", "checkpoint_settings", "partition_settings", "scan_settings", "while_starting"]
 
 PARTITIONS = "spark.sql.shuffle.partitions"
+_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
+_JOINT_CODE = "spark.sql.codegen.wholeStage"
+_TABLES = 8 << 20  # bytes of packed answers that a task unpacks at a time
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 _BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _STARTING = threading.Lock()
@@ -45,6 +48,17 @@ def partition_settings(spark: SparkSession, shards: int) -> dict[str, str]:
     """
     there = int(spark.conf.get(PARTITIONS, "200") or 200)
     return {PARTITIONS: str(shards)} if shards < there else {}
+
+
+def scan_settings(*, sole: bool) -> dict[str, str]:
+    """Return the settings of a query whose files are read by tasks. `sole`: nothing else computes with its rows.
+
+    Only envelopes and packed answers then pass from the JVM to Python, and each is large. With a limit of bytes,
+    answers are unpacked while others are on their way. For single rows the limit would cost time, so the session has
+    none (`sessions.RECOMMENDED`). Nor are there many rows that a joint code of several operators would speed up, but
+    Spark looks for such operators and copies the plan in every micro-batch.
+    """
+    return {_BATCH_BYTES: str(_TABLES), **({_JOINT_CODE: "false"} if sole else {})}
 
 
 @contextmanager

@@ -26,6 +26,8 @@ __all__ = ["RECOMMENDED", "REQUIRED", "Setting", "configure", "cores_of", "lacki
 
 _LOG = logging.getLogger(__name__)
 _QUIET = Path(__file__).with_name("log4j2.properties")
+# By default Arrow's Java checks the bounds of a buffer at each access to a value. Spark's own rows are not checked.
+_UNCHECKED = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 
 
 class Setting(NamedTuple):
@@ -260,7 +262,7 @@ def _for_machine(master: str, memory: str) -> dict[str, str]:
     settings = {
         "spark.driver.memory": memory,
         # spark.driver.extraJavaOptions, which is left to users, overrides these.
-        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()}",
+        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={_QUIET.as_uri()} {_UNCHECKED}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

@@ -103,6 +103,7 @@ class Handle(RunHandle):
         plan: ShardPlan,
         lock: Lock,
         settings: Mapping[str, str],
+        scan_settings: Mapping[str, str],
         opened: OpenedSinks | None = None,
         outbox: Outbox | None = None,
         by_spark: BySpark | None = None,
@@ -120,6 +121,7 @@ class Handle(RunHandle):
         self._side_outputs = side_outputs  # further outputs: writer, data frame, folder of the state
         self._limits = limits
         self._settings = settings  # of the query for answers, in addition to those of its checkpoint
+        self._scan_settings = scan_settings  # in addition, while tasks read the files
         self._bounded = bounded
         self._queries: list[StreamingQuery] = []
         self._name: str | None = None  # the name of the stream
@@ -297,7 +299,8 @@ class Handle(RunHandle):
                 _stop(query)
 
     def _start_queries(self) -> list[StreamingQuery]:
-        started = [self._start(self._deliver(self._pipeline), self._checkpoint.folder, self._settings)]
+        settings = self._settings if self._by_spark is None else {**self._settings, **self._scan_settings}
+        started = [self._start(self._deliver(self._pipeline), self._checkpoint.folder, settings)]
         try:
             started += [self._start(write(frame), folder, {}) for write, frame, folder in self._side_outputs]
         except Exception:

@@ -25,7 +25,7 @@ from skyband.spark.metrics import StreamProgress
 from skyband.spark.outbox import Outbox
 from skyband.spark.pipeline import Frames, check, checked_output
 from skyband.spark.plan import Late, Pipeline, frames_of
-from skyband.spark.query_settings import PARTITIONS, partition_settings
+from skyband.spark.query_settings import PARTITIONS, partition_settings, scan_settings
 from skyband.spark.resharding import refuse_resharding, repartition
 from skyband.spark.resharding import reshard as convert
 from skyband.spark.stream_handle import BySpark, Deliver, Handle, Write
@@ -264,6 +264,7 @@ def launch(
             plan=draft.plan,
             lock=lock,
             settings=partition_settings(spark, draft.plan.units) if sole_watermark else {},
+            scan_settings=scan_settings(sole=sole_watermark),
             opened=opened,
             outbox=outbox,
             by_spark=_by_spark(draft, progress, kept.control) if draft.scans else None,

@@ -31,6 +31,7 @@ from skyband.windows import NEVER
 __all__ = ["SparkPlan", "shard_sizes", "spread", "sums"]
 
 COUNTED_IN = ("taken", "dropped_null", "pruned")
+COUNTED_BY_TASKS = ("malformed", "unreadable")  # in addition, if tasks read the files
 _SEED = 42
 _MASK = 0xFFFFFFFF
 
@@ -128,16 +129,18 @@ class SparkPlan:
         return self.source().mapInArrow(task, ENVELOPES)
 
     def _scanned(self, keys: Mapping[int, int]) -> DataFrame:
-        """Return the envelopes of rows that tasks read, after observations of the counts beside them."""
+        """Return the envelopes of rows that tasks read, and rows with counts beside them."""
         scanned = reduce(DataFrame.unionAll, [scan(keys) for scan in self.scans])
-        if self.rows.isStreaming:
-            scanned = scanned.observe("skyband_source", *sums("malformed", "unreadable"))
         if self.watched is not None:
             stream, newest = sf.col("stream"), sf.col("stream_newest")
             names = [sf.max(sf.when(stream == name, newest)) for name in self.watched[2]]
             aliased = [column.alias(f"newest_{place}") for place, column in enumerate(names)]
             scanned = scanned.observe("skyband_streams", *aliased)
-        return scanned.where(sf.col("shard").isNotNull()).select(*ENVELOPE_NAMES)
+        return scanned
+
+    def _without_counts(self, envelopes: DataFrame) -> DataFrame:
+        """Return the envelopes without the rows of counts that tasks add if they read files."""
+        return envelopes.where(sf.col("shard").isNotNull()).select(*ENVELOPE_NAMES) if self.scans else envelopes
 
     def _combined(self, envelopes: DataFrame, keys: Mapping[int, int]) -> DataFrame:
         """Return fewer envelopes for each shard, if there are combiners.
@@ -180,7 +183,9 @@ class SparkPlan:
     def _stream(self, envelopes: DataFrame, keys: Mapping[int, int], control: str | None) -> DataFrame:
         """Return the output of a stream's shards: count the envelopes, set the watermark, run the processors."""
         # An observation costs time in every micro-batch. Without combiners one suffices.
-        envelopes = envelopes.observe("skyband_in", *sums(*COUNTED_IN), *([] if self.combiners else _to_shards()))
+        counted = (*COUNTED_IN, *COUNTED_BY_TASKS) if self.scans else COUNTED_IN
+        envelopes = envelopes.observe("skyband_in", *sums(*counted), *([] if self.combiners else _to_shards()))
+        envelopes = self._without_counts(envelopes)
         if self.watermark is not None:
             envelopes = envelopes.withWatermark("newest", f"{self.watermark} milliseconds")
         if self.combiners:
@@ -199,7 +204,7 @@ class SparkPlan:
         """
         if counted is not None:
             envelopes = envelopes.observe(counted.read, *sums(*COUNTED_IN))
-        envelopes = self._combined(envelopes, keys)
+        envelopes = self._combined(self._without_counts(envelopes), keys)
         by_oldest = envelopes.repartition(self.plan.units, "shard").sortWithinPartitions("shard", "oldest")
         local = by_oldest.mapInArrow(answer_in_order(self.plan, keys, self.pipeline.end), LOCAL)
         return local if counted is None else local.observe(counted.shards, *sums("over_limit", "unrankable"))
@@ -212,7 +217,7 @@ def sums(*names: str) -> list[Column]:
 
 def _to_shards() -> list[Column]:
     """Return the number of envelopes that shards receive, and the bytes of their rows."""
-    return [sf.count(sf.lit(1)).alias("envelopes"), sf.sum(sf.length("rows")).alias("envelope_bytes")]
+    return [sf.count("shard").alias("envelopes"), sf.sum(sf.length("rows")).alias("envelope_bytes")]
 
 
 def shard_sizes(shards: int) -> list[Column]:
