@@ -334,7 +334,7 @@ def sharing(quick: bool, write: bool) -> list[Ratio]:
 
     by_k = [query(number, k=5 * (number + 1)) for number in range(8)]
     by_window = [
-        query(number, size=size // (1 + number % 4), every=FAST_EVERY * (1 + number % 2)) for number in range(8)
+        query(number, size=size * (5 - number % 4) // 5, every=FAST_EVERY * (1 + number % 2)) for number in range(8)
     ]
     checked = run_of([incomplete.Monitor(query(0, occurrences=1))], reports, size)
     once = run_of([incomplete.Monitor(query(0))], reports, size)
