@@ -1,7 +1,8 @@
 """The experiments of the paper on incomplete streams: state (figures 4 and 5), and precision of the approximation.
 
 Skyline sizes under standard and interval dominance; items held by sorted lists (SLA), early aggregation (EAA) and the
-approximate method over window size, correlation, streams and k, on generated and on real streams; tuples per second.
+approximate methods over window size, correlation, streams and k, on generated and on real streams; tuples per second;
+state without a ledger, and state and time of queries that share instances.
 
 python -m benchmarks incomplete [--quick]
 """
@@ -32,7 +33,8 @@ PAGE = report.REPORTS / "incomplete.md"
 SLA: Method = "sorted-lists"
 EAA: Method = "exact"
 LIKELY: Method = "approximate"
-METHODS = (SLA, EAA, LIKELY)
+PUBLISHED: Method = "expected-scores"
+METHODS = (SLA, EAA, LIKELY, PUBLISHED)
 EVALUATIONS = 50
 K, W, D, RHO = 10, 1_000, 3, 0.5
 SIZES: Sequence[int] = (500, 750, 1_000, 1_250, 1_500, 1_750, 2_000)
@@ -45,6 +47,7 @@ POINTS = (1_000, 2_500, 5_000, 7_500, 10_000)
 INTERVALS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 OTHER_SEEDS = range(101, 109)  # streams on which nothing was chosen
 FAST_W, FAST_K, FAST_EVERY = 100_000, 20, 1_000
+SHARED_W = 20_000
 
 
 class Figures(NamedTuple):
@@ -66,13 +69,27 @@ class Figures(NamedTuple):
             self.varied,
             *(f"{self.items[method]:,.0f}" for method in METHODS),
             f"{self.less:.2f}×",
+            f"{self.items[PUBLISHED] / self.items[EAA]:.2f}×",
             f"{self.precision[EAA]:.3g}",
             f"{self.precision[LIKELY]:.3f}",
+            f"{self.precision[PUBLISHED]:.3f}",
             f"{self.error:.4f}",
         ]
 
 
-HEADS = ("", "SLA", "EAA", "approximate", "against EAA", "precision, EAA", "precision, approximate", "relative error")
+HEADS = (
+    "",
+    "SLA",
+    "EAA",
+    "approximate",
+    "published",
+    "approximate / EAA",
+    "published / EAA",
+    "precision, EAA",
+    "precision, approximate",
+    "precision, published",
+    "relative error, approximate",
+)
 
 
 def evaluate(varied: str, reports: Reports, size: int, k: int, evaluations: int = EVALUATIONS) -> Figures:
@@ -283,6 +300,66 @@ def speed(quick: bool, write: bool) -> dict[str, float]:
     return {method: rate for method, (rate, _) in found.items()}
 
 
+class State(NamedTuple):
+    """Tuples per second, items and the bytes of a snapshot of some monitors, together."""
+
+    rate: float
+    items: int
+    size: int
+
+
+def run_of(monitors: Sequence[incomplete.Monitor], reports: Reports, size: int) -> State:
+    """Push five windows to all monitors, and measure the last three."""
+    spent = 0.0
+    for begin in range(0, 5 * size, size):
+        started = time.thread_time()
+        for at in range(begin, begin + size, 10_000):
+            part = slice(at, min(at + 10_000, begin + size))
+            for monitor in monitors:
+                monitor.push(None, reports.objects[part], reports.streams[part], reports.values[part])
+                monitor.answers()
+        spent += time.thread_time() - started if begin >= 2 * size else 0.0
+    held = sum(monitor.candidates for monitor in monitors)
+    return State(3 * size / spent, held, sum(len(monitor.snapshot()) for monitor in monitors))
+
+
+def sharing(quick: bool, write: bool) -> list[Ratio]:
+    """Streams that report an object once: the state without a ledger, and queries that share instances."""
+    size = SHARED_W // 10 if quick else SHARED_W
+    reports = workloads.correlated(5 * size, D, RHO)
+
+    def query(number: int, **different: Any) -> IncompleteTopK:
+        fields = {"k": FAST_K, "size": size, "every": FAST_EVERY, "streams": reports.names, "occurrences": "once"}
+        return IncompleteTopK(**{**fields, "name": f"q{number}", **different})
+
+    by_k = [query(number, k=5 * (number + 1)) for number in range(8)]
+    by_window = [
+        query(number, size=size * (5 - number % 4) // 5, every=FAST_EVERY * (1 + number % 2)) for number in range(8)
+    ]
+    checked = run_of([incomplete.Monitor(query(0, occurrences=1))], reports, size)
+    once = run_of([incomplete.Monitor(query(0))], reports, size)
+    cases = [("checked, one query", checked), ("once, one query", once)]
+    found = []
+    for name, queries in (("k from 5 to 40", by_k), ("four sizes, two intervals", by_window)):
+        alone = run_of([incomplete.Monitor(one) for one in queries], reports, size)
+        together = run_of([incomplete.Monitor(queries)], reports, size)
+        cases += [(f"8 queries, {name}, alone", alone), (f"8 queries, {name}, shared", together)]
+        speed, less = together.rate / alone.rate, together.size / alone.size
+        found.append(Ratio(f"8 queries that share instances, {name}: time", "faster", f"{speed:.1f}×", speed > 1))
+        found.append(Ratio(f"their state, {name}", "at most 0.5×", f"{less:.2f}×", less <= 0.5))
+    rows = [[name, f"{one.rate / 1e3:,.0f}K", f"{one.items:,}", f"{one.size / 1e6:.2f} MB"] for name, one in cases]
+    title = (
+        f'W = {report.short(size)}, {D} streams, occurrences="once" unless checked, answers every {FAST_EVERY:,} tuples'
+    )
+    heads = ("", "tuples/s", "items", "snapshot")
+    report.show("incomplete-sharing", title, heads, rows, write=write, page=PAGE)
+    less = once.size / checked.size
+    return [
+        Ratio('state with occurrences="once" against a checked limit', "", f"{less:.2f}×", None),
+        *found,
+    ]
+
+
 def ratios(grids: Sequence[Grid], others: Sequence[Ratio], rates: dict[str, float], quick: bool) -> list[Ratio]:
     named = {grid.name.removeprefix("incomplete-"): grid.figures for grid in grids}
     everything = [figures for grid in grids for figures in grid.figures]
@@ -354,7 +431,7 @@ def plot(by_points: Sequence[Skylines], by_interval: Sequence[Skylines], grids: 
 
 
 def _items(axis: Any, title: str, called: str, across: Sequence[float], found: Sequence[Figures]) -> None:
-    for method, name in zip(METHODS, ("SLA", "EAA", "approximate"), strict=True):
+    for method, name in zip(METHODS, ("SLA", "EAA", "approximate", "published"), strict=True):
         axis.plot(across, [figures.items[method] for figures in found], marker=".", label=name)
     _label(axis, title, called)
 
@@ -386,7 +463,7 @@ def run(*, quick: bool = False) -> None:
     for grid in grids:
         grid.show(write)
     rates = speed(quick, write)
-    others = other_seeds(quick, write)
+    others = [*other_seeds(quick, write), *sharing(quick, write)]
     promised = [ratio.row() for ratio in ratios(grids, others, rates, quick)]
     heads = ("what", "target", "measured", "met")
     report.show("incomplete-ratios", "Targets and results", heads, promised, write=write, page=PAGE)

@@ -177,8 +177,8 @@ def aggregate(name: str) -> Case:
     return Case(name, plan, steps, sum_rows, read, aggregate_oracle.answers(queries, rows, grouped=True))
 
 
-def incomplete(name: str, axis: str) -> Case:
-    """Objects of three streams, with both exact methods."""
+def incomplete(name: str, axis: str, *, together: bool = False) -> Case:
+    """Objects of three streams, with both exact methods, or by queries that share instances."""
     random = cases.rng("golden", name)
     sizes = {"size": "50 milliseconds", "every": "10 milliseconds"} if axis == "time" else {"size": 30, "every": 7}
     shared = {**sizes, "streams": ["a", "b", "c"], "occurrences": 2, **incomplete_shards.SHARED}
@@ -186,6 +186,10 @@ def incomplete(name: str, axis: str) -> Case:
         sb.IncompleteTopK(name="sum", k=3, **shared),
         sb.IncompleteTopK(name="least", k=2, aggregate="min", method="sorted-lists", **shared),
     )
+    if together:
+        bounds = {"a": (0, 1), "b": (0, 1.5), "c": (0, 2)}
+        score = {**shared, "bounds": bounds, "aggregate": "a * b + sqrt(c)"}
+        queries = tuple(sb.IncompleteTopK(name=f"best {k}", k=k, **score) for k in (1, 4, 2))
     plan = IncompletePlan(queries=queries, shards=2 if axis == "time" else 1, refuse_late=False)
     rows, position = [], 50 * MS
     for number in range(140):
@@ -251,6 +255,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "aggregate_time": lambda: aggregate("aggregate_time"),
     "incomplete_time": lambda: incomplete("incomplete_time", "time"),
     "incomplete_count": lambda: incomplete("incomplete_count", "count"),
+    "incomplete_shared": lambda: incomplete("incomplete_shared", "time", together=True),
     "uncertain_time": lambda: uncertain("uncertain_time", "time"),
     "uncertain_count": lambda: uncertain("uncertain_count", "count"),
 }
@@ -354,6 +359,21 @@ def monitors() -> dict[str, Watched]:
                 **_window(axis, "every"),
             )  # fmt: skip
             found[f"incomplete_{axis}_{method}"] = _watched(sb.incomplete, query, positions, labels, others, scores)
+        scored = {
+            "streams": ["x", "y", "z"],
+            "bounds": dict.fromkeys("xyz", (0, 1.5)),
+            "aggregate": "x * y + sqrt(z)",
+        }
+        for occurrences in (2, "once"):
+            together = [
+                sb.IncompleteTopK(name=f"q{k}", k=k, occurrences=occurrences, **scored, **_window(axis, "every"))
+                for k in (3, 1)
+            ]
+            # With "once", the objects are those of one stream each.
+            parts = labels if occurrences == 2 else [f"{label}{row}" for row, label in enumerate(labels)]
+            found[f"incomplete_{axis}_shared_{occurrences}"] = _watched(
+                sb.incomplete, together, positions, parts, others, scores
+            )
         chances = [(1 + int(8 * score)) / 128 for score in scores]
         rules = [label if label in "ab" else None for label in labels]
         unsure = [

@@ -93,7 +93,7 @@ def _uncertain() -> None:
 def _incomplete() -> None:
     """Queries over incomplete rows, by each method."""
     streams = np.where(_GROUPS % 2 == 0, "a", "b")
-    for method in ("exact", "sorted-lists", "approximate"):
+    for method in ("exact", "sorted-lists", "approximate", "expected-scores"):
         asked = IncompleteTopK(k=3, size="1 minute", every="10 seconds", streams=["a", "b"], method=method)
         incomplete.replay(asked, _TIMES, _GROUPS, streams, _SCORES)
 

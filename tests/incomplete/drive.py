@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 import skyband as sb
-from tests.incomplete.oracle import Asked
+from tests.incomplete.oracle import Asked, limits
 
 AGGREGATES = ("sum", "avg", "min", "max")
+PAIRS = ((0.0, 1.0), (-1.0, 1.0), (-2.0, -1.0), (1.0, 4.0))
 
 
 def some_question(rng, *, method="exact", count_axis=True, every=None):
@@ -16,14 +17,16 @@ def some_question(rng, *, method="exact", count_axis=True, every=None):
     size = int(rng.integers(1, 40))
     every = every or int(rng.integers(1, size + 1))
     occurrences = int(rng.choice([1, 1, 2, 3]))
-    low, high = [(0.0, 1.0), (-1.0, 1.0), (-2.0, -1.0), (1.0, 4.0)][rng.integers(4)]
-    if low < 0:
-        occurrences = 1
     aggregate = str(rng.choice(AGGREGATES))
     streams = tuple("abcd"[:d])
+    bounds = PAIRS[rng.integers(4)]
+    if rng.random() < 0.4:
+        bounds = {stream: PAIRS[rng.integers(4)] for stream in streams}
+    if min(pair[0] for pair in (bounds.values() if isinstance(bounds, dict) else [bounds])) < 0:
+        occurrences = 1
     weights = {s: float(rng.integers(0, 3)) for s in streams} if aggregate == "sum" and rng.random() < 0.4 else None
     origin = int(rng.integers(-3, 6))
-    asked = Asked(k, size, every, streams, origin, aggregate, weights, (low, high), occurrences)
+    asked = Asked(k, size, every, streams, origin, aggregate, weights, bounds, occurrences)
     unit = "" if count_axis else " microseconds"
     query = sb.IncompleteTopK(
         k=k,
@@ -33,7 +36,7 @@ def some_question(rng, *, method="exact", count_axis=True, every=None):
         streams=streams,
         aggregate=aggregate,
         weights=weights,
-        bounds=(low, high),
+        bounds=bounds,
         occurrences=occurrences,
         method=method,
     )
@@ -43,10 +46,11 @@ def some_question(rng, *, method="exact", count_axis=True, every=None):
 def some_tuples(rng, asked, n, *, count_axis=True, text=False):
     """Positions (None on a count axis), objects, streams, values: many ties, equal times, gaps."""
     grain = int(rng.choice([1, 2, 8, 1024]))
-    low, high = asked.bounds
-    values = low + (high - low) * rng.integers(0, grain + 1, n) / grain
+    shares = rng.integers(0, grain + 1, n) / grain
     objects = rng.integers(0, int(rng.integers(2, 40)), n)
     streams = rng.choice(list(asked.streams), n)
+    low, high = np.array([limits(asked, stream) for stream in streams]).reshape(-1, 2).T
+    values = low + (high - low) * shares
     steps = rng.choice([0, 0, 1, 2, 7, 100], n, p=[0.3, 0.2, 0.3, 0.1, 0.08, 0.02])
     positions = None if count_axis else np.cumsum(steps) - 50
     return positions, [f"o{o:03d}" for o in objects] if text else objects.tolist(), streams.tolist(), values

@@ -16,8 +16,13 @@ class Asked(NamedTuple):
     origin: int = 0
     aggregate: str = "sum"
     weights: dict | None = None
-    bounds: tuple = (0.0, 1.0)
+    bounds: tuple | dict = (0.0, 1.0)  # of all streams, or by stream
     occurrences: int = 1
+
+
+def limits(asked: Asked, stream) -> tuple:
+    """The smallest and the largest value of a stream."""
+    return asked.bounds[stream] if isinstance(asked.bounds, dict) else asked.bounds
 
 
 class Tuple(NamedTuple):
@@ -43,11 +48,10 @@ def admitted(asked: Asked, tuples, *, count_axis: bool):
 
 def score(asked: Asked, mine) -> float:
     """The aggregate of an object's tuples, given in order of arrival."""
-    low = asked.bounds[0]
     per_stream = []
     for stream in asked.streams:
         found = [one.value for one in mine if one.stream == stream]
-        total = found[0] if found else low
+        total = found[0] if found else limits(asked, stream)[0]
         for value in found[1:]:
             total += value
         per_stream.append(total)
@@ -109,7 +113,7 @@ def highest(asked: Asked, tuples) -> float:
     more = []
     for stream in asked.streams:
         missing = asked.occurrences - sum(one.stream == stream for one in tuples)
-        more += [Tuple(0, None, stream, asked.bounds[1])] * missing
+        more += [Tuple(0, None, stream, limits(asked, stream)[1])] * missing
     return score(asked, [*tuples, *more])
 
 

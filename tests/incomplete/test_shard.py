@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import skyband as sb
@@ -84,6 +85,30 @@ def test_as_one_monitor_over_the_ordered_stream(shards, seed):
     found, tallies = run(plan, batches, restarts=seed % 3 == 0, foresees=seed % 2 == 1)
     assert sum(tally.late for tally in tallies) == 0
     assert listed(found) == expected
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_queries_that_share_and_streams_in_another_order(shards):
+    """Several queries over one scan, restarted after every batch; one of them names its streams in another order."""
+    rng = np.random.default_rng(shards)
+    fields = {"every": "5 milliseconds", "occurrences": "once", "bounds": {"a": (0, 1), "b": (0, 4)}, **SHARED}
+    fields["aggregate"] = "2 * a + sqrt(b)"
+    queries = [
+        sb.IncompleteTopK(name=f"q{k}", k=k, size=f"{size} milliseconds", streams=streams, **fields)
+        for k, size, streams in ((3, 40, ["a", "b"]), (1, 20, ["a", "b"]), (2, 30, ["b", "a"]))
+    ]
+    pairs = rng.permutation(160)
+    positions, objects = np.arange(160) * 700, (pairs // 2).tolist()
+    streams, values = ["ab"[pair % 2] for pair in pairs], rng.random(160)
+    plan = IncompletePlan(queries=tuple(queries), shards=shards, refuse_late=False)
+    rows = rows_of(positions, objects, streams, values, np.arange(160))
+    batches = [(rows.slice(low, 40), None if low == 0 else int(positions[low - 1])) for low in range(0, 160, 40)]
+    found, _ = run(plan, batches, restarts=True)
+    assert len(IncompleteShard(plan, 0).groups) == 1
+    for query in queries:
+        expected = sb.incomplete.replay(query, positions, objects, streams, values)
+        mine = found.filter(pc.equal(found["query"], query.name))
+        assert listed(mine) == listed(expected)
 
 
 def test_late_tuples_are_left_out_and_counted():

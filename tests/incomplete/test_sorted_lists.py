@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from skyband import streams
 from skyband.incomplete.engine import IncompleteShape
 from skyband.incomplete.kernels import attributes
+from skyband.incomplete.kernels.attributes import aggregate_of
 from skyband.incomplete.sorted_lists import SortedLists
 from skyband.snapshot import decode, encode
 from tests.incomplete import oracle
-from tests.incomplete.oracle import Asked
+from tests.incomplete.oracle import Asked, limits
 from tests.programs import without_compiler
 
 CODES = {"sum": attributes.SUM, "avg": attributes.AVG, "min": attributes.MIN, "max": attributes.MAX}
@@ -27,8 +28,17 @@ def shape_of(asked):
     d = len(asked.streams)
     weights = np.array([(asked.weights or {}).get(stream, 1.0) for stream in asked.streams])
     code = CODES[asked.aggregate]
+    lows, highs = np.array([limits(asked, stream) for stream in asked.streams]).T.copy()
     return IncompleteShape(
-        asked.k, asked.size, asked.every, asked.origin, d, weights, code, *asked.bounds, occurrences=asked.occurrences
+        asked.k,
+        asked.size,
+        asked.every,
+        asked.origin,
+        d,
+        aggregate_of(code, weights),
+        lows,
+        highs,
+        occurrences=asked.occurrences,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -55,7 +56,7 @@ def run(query):
     elif isinstance(query, sb.AggregateTopK):
         sb.aggregate.replay(query, positions, ["a", "b"], [1.0, 2.0])
     elif isinstance(query, sb.IncompleteTopK):
-        low, high = query.bounds
+        low, high = query.bounds_of("a")
         sb.incomplete.replay(query, positions, ["x", "y"], ["a", "b"], [low, high])
     else:
         sb.uncertain.replay(query, positions, [1.0, 2.0], [0.5, 0.5])
@@ -78,9 +79,14 @@ def test_a_number_is_taken_or_refused_in_our_words(field, value):
 
 
 @pytest.mark.parametrize("method", ["exact", "sorted-lists", "approximate"])
-def test_more_rows_than_an_answer_can_have_are_refused(method):
-    with pytest.raises(sb.InvalidQueryError, match="k=1000000000 must be at most 16777216"):
-        sb.IncompleteTopK(k=10**9, size=10, method=method, **STREAMS)
+def test_a_large_k_allocates_by_the_objects_that_there_are(method):
+    monitor = sb.incomplete.Monitor(sb.IncompleteTopK(k=2**31 - 1, size=100_000, method=method, **STREAMS))
+    tracemalloc.start()
+    monitor.push(None, np.arange(100_000) % 60_000, np.repeat(["a", "b"], [60_000, 40_000]), np.linspace(0, 1, 100_000))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert monitor.answers().num_rows == 60_000
+    assert peak < 1e9
 
 
 def test_more_occurrences_than_can_be_counted_are_refused():

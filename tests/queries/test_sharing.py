@@ -28,7 +28,7 @@ CASES = {
     ),
     "incomplete": (
         {"object": "car", "stream": "camera", "value": "speed", "where": "a > 1", "streams": ["n", "s"]},
-        {"k": 9, "size": "2 hours", "aggregate": "max", "method": "approximate"},
+        {"k": 9},
         {"object": "van", "stream": "site", "value": "height", "where": None},
     ),
     "uncertain": (

@@ -68,9 +68,14 @@ def unique_moments(table):
 def test_a_batch_data_frame_with_a_stream_column(spark):
     rows = unique_moments(some_rows())
     frame = spark.createDataFrame(rows, SCHEMA).repartition(4)
-    out = answers(frame, QUERY, time="ts")
+    bounds = {name: (0, 10 + place) for place, name in enumerate(ASKED["streams"])}
+    formula = {**QUERY.to_dict(), "aggregate": "north + 2 * sqrt(south) + least(west, 5)", "bounds": bounds}
+    asked = [QUERY, *(sb.IncompleteTopK(**{**formula, "name": f"best {k}", "k": k}) for k in (1, 4))]
+    out = answers(frame, asked, time="ts")
     assert out.columns == ["query", "time", "rank", "object", "score"]
-    assert in_order(out.toArrow().to_pylist()) == expected(rows)
+    found = in_order(out.toArrow().to_pylist())
+    for query in asked:
+        assert [row for row in found if row[0] == query.name] == expected(rows, query)
 
 
 def test_one_data_frame_for_each_stream(spark):

@@ -16,9 +16,18 @@ import pyarrow.compute as pc
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.columns import as_arrow
 from skyband.errors import InvalidInputError, UnknownNameError
+from skyband.incomplete.query import IncompleteTopK
 from skyband.kernels.stream import Floats, Ints
 
-__all__ = ["ArrivedTuples", "PendingTuples", "content_hashes", "stream_names", "stream_numbers"]
+__all__ = [
+    "ArrivedTuples",
+    "Outside",
+    "PendingTuples",
+    "content_hashes",
+    "out_of_bounds",
+    "stream_names",
+    "stream_numbers",
+]
 
 
 class ArrivedTuples(NamedTuple):
@@ -43,6 +52,11 @@ class PendingTuples:
     def values(self) -> Floats:
         """The values of the tuples."""
         return np.empty(0) if self._rows is None else self._rows.values
+
+    @property
+    def streams(self) -> Ints:
+        """The stream numbers of the tuples."""
+        return np.empty(0, np.int64) if self._rows is None else self._rows.streams
 
     def take_before(self, arrived: ArrivedTuples | None, until: int | None) -> ArrivedTuples | None:
         """Return buffered and new tuples before the position `until` (None: all), sorted. Buffer the others."""
@@ -134,6 +148,28 @@ def _names(column: Any) -> pa.Array:
             f"streams are of type {kind}, but stream names must be strings or integers. This batch was rejected."
         )
     return array
+
+
+class Outside(NamedTuple):
+    """A tuple whose value is outside its bounds."""
+
+    row: int
+    bounds: str  # as the query declares them
+
+
+def out_of_bounds(query: IncompleteTopK, streams: tuple[str | int, ...], codes: Ints, values: Floats) -> Outside | None:
+    """Return the first tuple whose value is outside the bounds of its stream; NaN never is."""
+    if not query.has_bounds_by_stream:
+        low, high = query.bounds_of(streams[0])
+        outside = (values < low) | (values > high)
+        return Outside(int(np.argmax(outside)), f"bounds={query.bounds}") if outside.any() else None
+    lows, highs = np.array([query.bounds_of(stream) for stream in streams]).T
+    outside = (values < lows[codes]) | (values > highs[codes])
+    if not outside.any():
+        return None
+    row = int(np.argmax(outside))
+    stream = streams[codes[row]]
+    return Outside(row, f"bounds[{stream!r}]={query.bounds_of(stream)}")
 
 
 def content_hashes(stored: pa.Array) -> Ints:

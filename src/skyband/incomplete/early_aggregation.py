@@ -41,30 +41,41 @@ _LEAST = 256  # initial capacity
 
 
 class EarlyAggregation:
-    """Keep only the instances that fewer than k objects dominate."""
+    """Keep only the instances that fewer than k objects dominate.
 
-    def __init__(self, shape: IncompleteShape, *, intervals: bool = False) -> None:
+    Several queries can share the instances: `asks` are theirs, see `skyband.incomplete.kernels.instances.Terms`. An
+    instance that k objects dominate in the longest windows is dominated by them in all others, too, because they live
+    at least as long there.
+    """
+
+    def __init__(self, shape: IncompleteShape, *, intervals: bool = False, asks: Ints | None = None) -> None:
         self.shape = shape
+        asks = np.array([[shape.k, 1, 0, 0]]) if asks is None else asks
         self._terms = Terms(
             shape.k,
             shape.size,
             shape.every,
             shape.origin,
-            shape.aggregate,
-            shape.low,
-            shape.high,
+            shape.scoring,
+            shape.lows,
+            shape.highs,
             shape.occurrences,
-            shape.weights,
             *_EVERYTHING,
+            asks,
         )
-        self._instances = kernels.empty_instances(_LEAST, shape.d)
-        self._scratch = Scratch(np.empty(shape.k, np.int64), np.empty(shape.d), np.empty(shape.d))
-        self._found = room_for(shape.k, intervals)
+        self._instances = kernels.empty_instances(_LEAST, shape.d, shape.once)
+        self._scratch = Scratch(np.empty(min(shape.k, _LEAST), np.int64), np.empty(shape.d), np.empty(shape.d))
+        self._found = room_for(shape.k, intervals, asks=len(asks))
 
     @property
     def items(self) -> int:
         """Number of instances held."""
         return int(self._instances.registers[kernels.HELD])
+
+    @property
+    def repeated(self) -> int:
+        """Number of tuples dropped because their stream had reported the object before, if declared once."""
+        return int(self._instances.registers[kernels.REPEATED])
 
     def advance(
         self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
@@ -80,7 +91,21 @@ class EarlyAggregation:
                 self._make_room()
             else:
                 parts.append(written(self._found))
+                self._make_room_for_answers()
         return joined(parts)
+
+    def _make_room_for_answers(self) -> None:
+        """Make the buffers long enough for an answer with all objects, or k of them."""
+        rows = min(self.shape.k, int(self._instances.registers[kernels.OBJECTS]))
+        if rows > self._scratch.slots.size:
+            self._scratch = self._scratch._replace(slots=np.empty(min(self.shape.k, 2 * rows), np.int64))
+        asks = len(self._terms.asks)
+        if rows * asks > self._found.objects.size:
+            self._found = room_for(self.shape.k, self._found.sure.size > 0, least=2 * rows * asks, asks=asks)
+
+    def keep_asks(self, kept: Ints) -> None:
+        """Answer only some of the queries from now on. Instances are still kept for all of them."""
+        self._terms = self._terms._replace(asks=self._terms.asks[kept])
 
     def expect(self, expected: Expected) -> None:
         """Compute best scores from estimates of likely tuples from now on, instead of best possible ones."""
@@ -88,6 +113,7 @@ class EarlyAggregation:
 
     def kth_score(self) -> float:
         """Return the k-th best score at this time, minus infinity if there are fewer than k objects."""
+        self._make_room_for_answers()
         return float(kernels.kth_score(self._instances, self._terms, self._scratch))
 
     def reconsider(self, now: int) -> None:
@@ -161,7 +187,7 @@ class EarlyAggregation:
         owners = state["owners"]
         count, objects = owners.size, state["objects"].size
         room = max(_LEAST, 1 << int(2 * count + 1).bit_length())
-        instances = kernels.empty_instances(room, self.shape.d)
+        instances = kernels.empty_instances(room, self.shape.d, self.shape.once)
         instances.owners[:count] = owners
         for name in _BY_INSTANCE:
             getattr(instances, name)[:count] = state[name]
@@ -185,7 +211,7 @@ class EarlyAggregation:
 
 
 _BY_INSTANCE = ("epochs", "values", "counts", "dominators")
-_BY_OBJECT = ("objects", "touches", "lasts")
+_BY_OBJECT = ("objects", "touches", "lasts", "reported")
 
 
 def _link(instances: Instances, owners: Ints, objects: int) -> None:
@@ -211,7 +237,7 @@ def _link(instances: Instances, owners: Ints, objects: int) -> None:
 def _grown(instances: Instances, room: int) -> Instances:
     """Return the same instances with more free slots. The caller must rebuild the ladders."""
     old = instances.owners.size
-    new = kernels.empty_instances(room, instances.values.shape[1])
+    new = kernels.empty_instances(room, instances.values.shape[1], instances.reported.shape[1] > 0)
     for name in Instances._fields:
         if name not in ("current", "best", "lookup", "registers"):
             getattr(new, name)[:old] = getattr(instances, name)

@@ -7,10 +7,20 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from skyband.incomplete.kernels.attributes import Scoring
 from skyband.incomplete.kernels.instances import InstanceAnswers
-from skyband.kernels.stream import Floats, Ints
+from skyband.kernels.stream import Bools, Floats, Ints
 
-__all__ = ["IncompleteEngine", "IncompleteShape", "ObjectAnswers", "from_end_on", "joined", "room_for", "written"]
+__all__ = [
+    "IncompleteEngine",
+    "IncompleteShape",
+    "ObjectAnswers",
+    "from_end_on",
+    "joined",
+    "of_ask",
+    "room_for",
+    "written",
+]
 
 _ROOM = 1 << 14  # answer rows per buffer
 
@@ -18,6 +28,7 @@ _ROOM = 1 << 14  # answer rows per buffer
 class ObjectAnswers(NamedTuple):
     """Windows by their end, and their rows, best first. `best` and `sure` are empty unless the query has intervals."""
 
+    asks: Ints  # the query of each window, if several share an engine
     ends: Ints
     counts: Ints
     objects: Ints
@@ -27,12 +38,16 @@ class ObjectAnswers(NamedTuple):
     sure: Ints
 
 
-def room_for(k: int, intervals: bool) -> InstanceAnswers:
-    """Return an output buffer for at least one answer."""
-    windows = max(1, _ROOM // k)
-    rows = windows * k
+def room_for(k: int, intervals: bool, *, least: int = 0, asks: int = 1) -> InstanceAnswers:
+    """Return an output buffer for some answers, with at least `least` rows.
+
+    It does not grow with k, only with the objects that there are: an answer may have far fewer than k of them.
+    """
+    windows = max(asks, _ROOM // k)
+    rows = max(min(windows * k, _ROOM), least)
     more = rows if intervals else 0
     return InstanceAnswers(
+        np.empty(windows, np.int64),
         np.empty(windows, np.int64),
         np.empty(windows, np.int64),
         np.empty(rows, np.int64),
@@ -50,6 +65,7 @@ def written(found: InstanceAnswers) -> ObjectAnswers:
     more = rows if found.sure.size else 0
     found.cursor[:] = 0
     return ObjectAnswers(
+        found.asks[:windows].copy(),
         found.ends[:windows].copy(),
         found.counts[:windows].copy(),
         found.objects[:rows].copy(),
@@ -63,15 +79,24 @@ def written(found: InstanceAnswers) -> ObjectAnswers:
 def joined(parts: Iterable[ObjectAnswers]) -> ObjectAnswers:
     """Concatenate answers."""
     whole, real = np.empty(0, np.int64), np.empty(0)
-    nothing = ObjectAnswers(whole, whole, whole, real, whole, real, whole)
+    nothing = ObjectAnswers(whole, whole, whole, whole, real, whole, real, whole)
     return ObjectAnswers(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
 
 def from_end_on(found: ObjectAnswers, end: int) -> ObjectAnswers:
     """Return the answers of windows that end at or after `end`."""
-    windows = found.ends >= end
+    return _only(found, found.ends >= end)
+
+
+def of_ask(found: ObjectAnswers, ask: int) -> ObjectAnswers:
+    """Return the answers of one of the queries that share an engine."""
+    return _only(found, found.asks == ask)
+
+
+def _only(found: ObjectAnswers, windows: Bools) -> ObjectAnswers:
     rows = np.repeat(windows, found.counts)
     return ObjectAnswers(
+        found.asks[windows],
         found.ends[windows],
         found.counts[windows],
         found.objects[rows],
@@ -90,11 +115,11 @@ class IncompleteShape(NamedTuple):
     every: int
     origin: int
     d: int  # number of streams; a tuple's stream is 0..d-1
-    weights: Floats  # per stream; ones if the aggregate has no weights
-    aggregate: int  # SUM, AVG, MIN or MAX of skyband.incomplete.kernels.attributes
-    low: float  # lower bound of values; also the value of an object in a stream without a tuple of it
-    high: float
+    scoring: Scoring
+    lows: Floats  # per stream: lower bound of values; also the value of an object without a tuple in the stream
+    highs: Floats
     occurrences: int  # maximum number of valid tuples of an object in a stream
+    once: bool = False  # a stream reports an object at most once, in all windows together
 
 
 class IncompleteEngine(Protocol):
@@ -103,6 +128,10 @@ class IncompleteEngine(Protocol):
     @property
     def items(self) -> int:
         """Number of items held."""
+
+    @property
+    def repeated(self) -> int:
+        """Number of tuples dropped because their stream had reported the object, although it was declared not to."""
 
     def advance(
         self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None

@@ -1,39 +1,112 @@
-"""Executor of one query: admits tuples to its windows and passes them to its engine."""
+"""Executors: one query, or several that share instances. They admit tuples and pass them to an engine."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.incomplete.approximate import LikelyAggregation
+from skyband.incomplete.approximate import ExpectedAggregation, LikelyAggregation
 from skyband.incomplete.early_aggregation import EarlyAggregation
-from skyband.incomplete.engine import IncompleteEngine, IncompleteShape, ObjectAnswers
+from skyband.incomplete.engine import IncompleteEngine, IncompleteShape, ObjectAnswers, of_ask
+from skyband.incomplete.expression import compiled
 from skyband.incomplete.kernels import attributes, ledger
+from skyband.incomplete.kernels.attributes import Scoring
 from skyband.incomplete.kernels.ledger import OccurrenceLedger
-from skyband.incomplete.query import IncompleteTopK
+from skyband.incomplete.query import APPROXIMATE, IncompleteTopK
 from skyband.incomplete.sorted_lists import SortedLists
 from skyband.kernels.stream import Floats, Ints
+from skyband.queries.sharing import places_by
 
-__all__ = ["IncompleteExecutor", "shape_of"]
+__all__ = ["IncompleteExecutor", "Lattice", "lattice_of", "shape_of", "shared"]
 
 _AGGREGATES = {"sum": attributes.SUM, "avg": attributes.AVG, "min": attributes.MIN, "max": attributes.MAX}
 _LEAST = 1024
 _NONE = np.empty(0, np.int64)
 
 
-class IncompleteExecutor:
-    """A query with its engine. On a count axis it numbers the admitted tuples."""
+class Lattice(NamedTuple):
+    """What the queries of an executor have in common: the largest k and size, and the windows of all of them."""
 
-    def __init__(self, query: IncompleteTopK, streams: tuple[str | int, ...]) -> None:
-        self.query = query
-        self.over_limit = 0
+    k: int
+    size: int
+    every: int
+    origin: int
+
+    def fits(self, query: IncompleteTopK) -> bool:
+        """Return whether the windows of a query begin and end where those of the lattice do."""
+        window = query.window
+        return not any(
+            distance % self.every for distance in (window.slide, self.size - window.size, window.origin - self.origin)
+        )
+
+    def with_query(self, query: IncompleteTopK) -> Lattice:
+        """Return the lattice of one more query."""
+        return self._replace(k=max(self.k, query.k), size=max(self.size, query.window.size))
+
+    def ask(self, query: IncompleteTopK) -> tuple[int, int, int, int]:
+        """Return the query in the form of the kernels."""
+        window = query.window
+        offset = (window.origin - self.origin) // self.every
+        return query.k, window.slide // self.every, offset, (self.size - window.size) // self.every
+
+
+def lattice_of(query: IncompleteTopK) -> Lattice:
+    """Return the lattice of one query."""
+    return Lattice(query.k, query.window.size, query.window.slide, query.window.origin)
+
+
+def shared(queries: Iterable[IncompleteTopK]) -> list[tuple[Lattice, list[IncompleteTopK]]]:
+    """Group queries that can share instances, in order of first appearance of their key.
+
+    >>> import skyband as sb
+    >>> from skyband.incomplete.executor import shared
+    >>> same = {"streams": ["a", "b"], "occurrences": "once"}
+    >>> queries = [sb.IncompleteTopK(name=f"q{i}", k=i, size=60 * i, every=10 * i, **same) for i in (1, 2, 3)]
+    >>> [(lattice.k, lattice.size, lattice.every, len(mine)) for lattice, mine in shared(queries)]
+    [(3, 180, 10, 3)]
+    """
+    groups: list[tuple[Lattice, list[IncompleteTopK]]] = []
+    for places in places_by(IncompleteTopK.sharing_key, found := tuple(queries)).values():
+        mine: list[tuple[Lattice, list[IncompleteTopK]]] = []
+        # The shortest distance between windows comes first: it is that of the group.
+        for query in sorted((found[place] for place in places), key=lambda one: one.window.slide):
+            fitting = next((at for at, (lattice, _) in enumerate(mine) if lattice.fits(query)), None)
+            if fitting is None or not query.shares:
+                mine.append((lattice_of(query), [query]))
+            else:
+                lattice, members = mine[fitting]
+                mine[fitting] = lattice.with_query(query), [*members, query]
+        groups += mine
+    return groups
+
+
+class IncompleteExecutor:
+    """Queries with their engine. On a count axis it numbers the admitted tuples."""
+
+    def __init__(
+        self, queries: Sequence[IncompleteTopK], streams: tuple[str | int, ...], lattice: Lattice | None = None
+    ) -> None:
+        self.queries = list(queries)
+        query = self.queries[0]
+        self.lattice = lattice_of(query) if lattice is None else lattice
+        self._query = query  # for what the queries have in common
+        self._over_limit = 0  # tuples that the ledger did not admit
         self._counted = 0  # admitted tuples
-        shape = shape_of(query, streams)
-        self.engine: IncompleteEngine = _engine(query, shape)
-        # If occurrences are not limited, no ledger is needed.
-        unlimited = query.axis == "count" and query.occurrences >= query.window.size
-        self._ledger = None if unlimited or query.method == "approximate" else ledger.empty_ledger(_LEAST)
+        self.engine: IncompleteEngine = _engine(self.queries, shape_of(query, streams, self.lattice), self.lattice)
+        # If occurrences are not limited, or declared to be single, no ledger is needed.
+        unlimited = query.axis == "count" and query.limit >= query.window.size
+        self._ledger = (
+            None
+            if unlimited or query.occurrences == "once" or query.method in APPROXIMATE
+            else ledger.empty_ledger(_LEAST)
+        )
+
+    @property
+    def over_limit(self) -> int:
+        """Number of dropped tuples beyond the limit of occurrences."""
+        return self._over_limit + self.engine.repeated
 
     @property
     def remembered(self) -> int:
@@ -44,20 +117,28 @@ class IncompleteExecutor:
 
     def advance(
         self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
-    ) -> ObjectAnswers:
-        """Process tuples and return the answers of windows that ended. On a count axis `positions` is empty."""
+    ) -> list[ObjectAnswers]:
+        """Process tuples and return the answers of windows that ended, per query. On a count axis without positions."""
         counted = self._counted
         if self._ledger is not None:
             taken = self._admitted(positions, objects, streams)
             if taken.size < objects.size:
-                self.over_limit += objects.size - taken.size
+                self._over_limit += objects.size - taken.size
                 objects, streams, values = objects[taken], streams[taken], values[taken]
                 positions = positions[taken] if positions.size else positions
                 hashes = hashes[taken] if hashes.size else hashes
         self._counted += objects.size
-        if self.query.axis == "count":
+        if self._query.axis == "count":
             positions, clock = np.arange(counted, self._counted), self._counted
-        return self.engine.advance(positions, objects, streams, values, hashes, clock)
+        found = self.engine.advance(positions, objects, streams, values, hashes, clock)
+        return [found] if len(self.queries) == 1 else [of_ask(found, ask) for ask in range(len(self.queries))]
+
+    def remove(self, name: str) -> None:
+        """Remove one of several queries."""
+        kept = [place for place, query in enumerate(self.queries) if query.name != name]
+        self.queries = [self.queries[place] for place in kept]
+        if isinstance(self.engine, EarlyAggregation):
+            self.engine.keep_asks(np.array(kept))
 
     def objects_in_use(self) -> Ints:
         """Return the keys of all objects in the engine or the ledger."""
@@ -69,6 +150,7 @@ class IncompleteExecutor:
         """Return counters of items held and work done."""
         return {
             "items": self.engine.items,
+            "sharing": len(self.queries),
             "remembered": self.remembered,
             "over_limit": self.over_limit,
             **self.engine.metrics(),
@@ -78,7 +160,9 @@ class IncompleteExecutor:
         """Return the state for `load`."""
         entries = None if self._ledger is None else dict(zip(_ENTRIES, _entries(self._ledger), strict=True))
         return {
-            "too_often": self.over_limit,
+            "queries": [query.name for query in self.queries],
+            "lattice": list(self.lattice),
+            "too_often": self._over_limit,
             "counted": self._counted,
             "ledger": entries,
             "engine": self.engine.state(),
@@ -86,7 +170,7 @@ class IncompleteExecutor:
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore the state that `state` returned."""
-        self.over_limit, self._counted = state["too_often"], state["counted"]
+        self._over_limit, self._counted = state["too_often"], state["counted"]
         if state["ledger"] is not None:
             self._ledger = _ledger_of(*(state["ledger"][name] for name in _ENTRIES))
         self.engine.load(state["engine"])
@@ -98,10 +182,10 @@ class IncompleteExecutor:
         if self.remembered + objects.size > kept.objects.size:
             kept = self._ledger = _ledger_of(*_entries(kept), room=self.remembered + objects.size)
         taken = np.empty(objects.size, np.int64)
-        window = self.query.window
+        window = self._query.window
         count = ledger.admit(
             kept,
-            self.query.occurrences,
+            self._query.limit,
             window.size,
             window.slide,
             window.origin,
@@ -131,25 +215,33 @@ def _ledger_of(objects: Ints, streams: Ints, positions: Ints, *, room: int = 0) 
     return made
 
 
-def shape_of(query: IncompleteTopK, streams: tuple[str | int, ...]) -> IncompleteShape:
-    """Return the query in the form of the engines."""
-    window = query.window
+def shape_of(query: IncompleteTopK, streams: tuple[str | int, ...], lattice: Lattice | None = None) -> IncompleteShape:
+    """Return the query in the form of the engines, with the windows of a lattice."""
     return IncompleteShape(
-        query.k,
-        window.size,
-        window.slide,
-        window.origin,
+        *(lattice_of(query) if lattice is None else lattice),
         len(streams),
-        np.array([query.weight_of(stream) for stream in streams]),
-        _AGGREGATES[query.aggregate],
-        *query.bounds,
-        query.occurrences,
+        _scoring(query, streams),
+        np.array([query.bounds_of(stream)[0] for stream in streams]),
+        np.array([query.bounds_of(stream)[1] for stream in streams]),
+        query.limit,
+        query.occurrences == "once",
     )
 
 
-def _engine(query: IncompleteTopK, shape: IncompleteShape) -> IncompleteEngine:
+def _scoring(query: IncompleteTopK, streams: tuple[str | int, ...]) -> Scoring:
+    if query.aggregate in _AGGREGATES:
+        weights = np.array([query.weight_of(stream) for stream in streams])
+        return attributes.aggregate_of(_AGGREGATES[query.aggregate], weights)
+    return compiled(query.aggregate, streams, {stream: query.bounds_of(stream) for stream in streams}, query.limit)
+
+
+def _engine(queries: Sequence[IncompleteTopK], shape: IncompleteShape, lattice: Lattice) -> IncompleteEngine:
+    query = queries[0]
     if query.method == "sorted-lists":
         return SortedLists(shape)
     if query.method == "approximate":
         return LikelyAggregation(shape)
-    return EarlyAggregation(shape, intervals=query.intervals)
+    if query.method == "expected-scores":
+        return ExpectedAggregation(shape)
+    asks = np.array([lattice.ask(one) for one in queries], np.int64)
+    return EarlyAggregation(shape, intervals=query.intervals, asks=asks)

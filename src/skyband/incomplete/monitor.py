@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,10 +12,17 @@ from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.columns import length, refuse_other_lengths, score_column
 from skyband.data.key_dictionary import KeyDictionary, key_column
 from skyband.errors import InvalidInputError, InvalidQueryError
-from skyband.incomplete.arrivals import ArrivedTuples, PendingTuples, content_hashes, stream_names, stream_numbers
+from skyband.incomplete.arrivals import (
+    ArrivedTuples,
+    PendingTuples,
+    content_hashes,
+    out_of_bounds,
+    stream_names,
+    stream_numbers,
+)
 from skyband.incomplete.engine import from_end_on
-from skyband.incomplete.executor import IncompleteExecutor
-from skyband.incomplete.query import IncompleteTopK
+from skyband.incomplete.executor import IncompleteExecutor, Lattice, lattice_of, shared
+from skyband.incomplete.query import APPROXIMATE, IncompleteTopK
 from skyband.incomplete.table import answer_rows, wanted_columns
 from skyband.kernels.stream import Floats, Ints
 from skyband.local.frames import refuse_missing_arrays
@@ -27,11 +34,31 @@ from skyband.snapshot import StateFormat
 __all__ = ["Monitor", "replay"]
 
 _NONE = np.empty(0, np.int64)
+T = TypeVar("T")
 
 
 def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
     streams = saved["queries"][0]["streams"]
     return {**saved, "streams": streams, "groups": None, "computed": True, "valid_from": {}, "ready": []}
+
+
+def _from_version_2(saved: dict[str, Any]) -> dict[str, Any]:
+    lanes = []
+    for query, lane in zip(saved["queries"], saved["lanes"], strict=True):
+        lattice = list(lattice_of(IncompleteTopK(**query)))
+        engine = _engine_from_version_2(lane["engine"])
+        lanes.append({**lane, "queries": [query["name"]], "lattice": lattice, "engine": engine})
+    return {**saved, "lanes": lanes}
+
+
+def _engine_from_version_2(engine: dict[str, Any]) -> dict[str, Any]:
+    """Add which streams have reported an object, unknown before, and the counter of repeated reports."""
+    if "early" in engine:
+        return {**engine, "early": _engine_from_version_2(engine["early"])}
+    found = {**engine, "registers": np.append(engine["registers"], 0)}
+    if "owners" in engine:
+        found["reported"] = np.zeros((engine["touches"].size, 0), np.bool_)
+    return found
 
 
 class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
@@ -40,9 +67,10 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
     Parameters
     ----------
     queries
-        One `IncompleteTopK`, several, or a `Workload` of them, all with the same `streams`. Each query has a separate
-        engine. On a time axis, queries can be added while the stream runs. An added query reads tuples from the newest
-        position on, and its first answer is for the first window that begins at or after it.
+        One `IncompleteTopK`, several, or a `Workload` of them, all with the same `streams`. Queries share state where
+        they can, see `IncompleteTopK.sharing_key`. On a time axis, queries can be added while the stream runs. An added
+        query has its own state and reads tuples from the newest position on. Its first answer is for the first window
+        that begins at or after it.
     lasts
         Whether answers have a column ``last`` with the position at which each object was seen last. It breaks ties.
     computed
@@ -63,7 +91,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
 
     asks = IncompleteTopK
     counts = "tuples"
-    state_format = StateFormat("incomplete monitor", [_from_version_1])
+    state_format = StateFormat("incomplete monitor", [_from_version_1, _from_version_2])
 
     def __init__(
         self,
@@ -82,7 +110,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         self._object_kind: pa.DataType | None = None  # type of objects in answers
         self._book: KeyDictionary | None = None  # for objects that are not integers
         self._waiting = PendingTuples()
-        self._executors = [IncompleteExecutor(query, self._streams) for query in self._workload]
+        self._executors = [IncompleteExecutor(mine, self._streams, lattice) for lattice, mine in shared(self._workload)]
         self._seen = np.zeros(len(self._streams), np.int64)  # number of tuples per stream
         self._newest = np.full(len(self._streams), np.iinfo(np.int64).min)  # newest position per stream
 
@@ -115,7 +143,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         missing = found.stored.is_null().to_numpy(zero_copy_only=False) | (codes < 0)
         if missing.any():
             numbers = np.where(missing, np.nan, numbers)
-        _reject_out_of_bounds(numbers, self.queries)
+        _reject_out_of_bounds(numbers, codes, self._streams, self.queries)
         checked = self._intake.check(positions, numbers, None, None)
         self._intake.adopt(checked)
         self._object_kind = self._object_kind or found.kind
@@ -137,22 +165,27 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
 
     def _add(self, query: IncompleteTopK, after: Workload[IncompleteTopK]) -> None:
         newest = self._intake.newest
-        _reject_out_of_bounds(self._waiting.values, [query])
+        _reject_out_of_bounds(self._waiting.values, self._waiting.streams, self._streams, [query])
         self._workload = after
-        self._executors.append(IncompleteExecutor(query, self._streams))
+        self._executors.append(IncompleteExecutor([query], self._streams))
         if newest is not None:
             # Tuples at the newest position are still pending, so the new engine will process all of them.
             self._valid_from[query.name] = query.window.first_end_after(newest + query.window.size - 1)
 
     def _remove(self, name: str, after: Workload[IncompleteTopK]) -> None:
         self._workload = after
-        self._executors = [executor for executor in self._executors if executor.query.name != name]
+        mine = next(executor for executor in self._executors if name in (query.name for query in executor.queries))
+        if len(mine.queries) == 1:
+            self._executors.remove(mine)
+        else:
+            mine.remove(name)
 
     def metrics(self) -> dict[str, Any]:
         """Return counters: rows, dropped rows, answers, items held, and counters per query and per stream.
 
         ``over_limit`` counts dropped tuples beyond the declared `occurrences`. ``remembered`` is the number of tuples
-        kept to detect these. With the approximate method both are 0.
+        kept to detect these. With an approximate method both are 0. With ``occurrences="once"`` nothing is remembered,
+        and ``over_limit`` counts only those repeated tuples whose object is still held.
 
         >>> import skyband as sb
         >>> monitor = sb.incomplete.Monitor(sb.IncompleteTopK(k=1, size=9, streams=["s", "t"]))
@@ -166,7 +199,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
     def _counters(self) -> dict[str, Any]:
         return {
             "over_limit": sum(executor.over_limit for executor in self._executors),
-            "queries": {executor.query.name: executor.metrics() for executor in self._executors},
+            "queries": self._by_query(lambda executor: [executor.metrics()] * len(executor.queries)),
             "streams": {
                 name: {"tuples": int(seen), "newest": int(newest) if seen and self._intake.axis == "time" else None}
                 for name, seen, newest in zip(self._streams, self._seen, self._newest, strict=True)
@@ -194,7 +227,11 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
     def _load(self, saved: dict[str, Any]) -> None:
         # The order is that of the monitor's first query, which may have been removed since.
         self._streams = tuple(saved["streams"])
-        self._executors = [IncompleteExecutor(query, self._streams) for query in self.queries]
+        queries = {query.name: query for query in self.queries}
+        self._executors = [
+            IncompleteExecutor([queries[name] for name in lane["queries"]], self._streams, Lattice(*lane["lattice"]))
+            for lane in saved["lanes"]
+        ]
         kinds = pa.ipc.read_schema(pa.py_buffer(saved["object_kind"]))
         self._object_kind = kinds.field("object").type if len(kinds) else None
         if saved["book"] is not None:
@@ -229,13 +266,22 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         """Pass tuples in their final order to every query and collect the answers."""
         keys, hashes = (_NONE, _NONE) if rows is None else self._known(rows.objects)
         positions, streams, values = (_NONE, _NONE, np.empty(0)) if rows is None else (rows[0], rows[2], rows[3])
-        found = [executor.advance(positions, keys, streams, values, hashes, clock) for executor in self._executors]
+        found = list(
+            self._by_query(lambda executor: executor.advance(positions, keys, streams, values, hashes, clock)).values()
+        )
         for place, query in enumerate(self.queries):
             if query.name in self._valid_from:
                 found[place] = from_end_on(found[place], self._valid_from[query.name])
         if any(one.ends.size for one in found):
             self._windows += sum(one.ends.size for one in found)
             self._pending.append(answer_rows(found, self.queries, self._columns(), self._values))
+
+    def _by_query(self, results: Callable[[IncompleteExecutor], Sequence[T]]) -> dict[str, T]:
+        """Return the results of all executors by query, in the order of the queries."""
+        found: dict[str, T] = {}
+        for executor in self._executors:
+            found |= dict(zip((query.name for query in executor.queries), results(executor), strict=True))
+        return {query.name: found[query.name] for query in self.queries}
 
     def _columns(self) -> pa.Schema:
         return wanted_columns(self.queries, self._intake.position_kind, self._object_kind, self._lasts)
@@ -244,7 +290,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         """Return the engine keys of objects, and hashes of their content if a query is approximate."""
         if not len(stored):  # an empty column may be untyped
             return _NONE, _NONE
-        sketched = any(query.method == "approximate" for query in self.queries)
+        sketched = any(query.method in APPROXIMATE for query in self.queries)
         hashes = content_hashes(stored) if sketched else _NONE
         if stored.type == pa.int64():
             return stored.to_numpy(zero_copy_only=False).copy(), hashes
@@ -300,15 +346,15 @@ def _with_streams(query: IncompleteTopK, streams: tuple[str | int, ...]) -> Inco
     return IncompleteTopK(**{**query.to_dict(), "streams": streams or (0,)})
 
 
-def _reject_out_of_bounds(numbers: Floats, queries: Iterable[IncompleteTopK]) -> None:
+def _reject_out_of_bounds(
+    numbers: Floats, codes: Ints, streams: tuple[str | int, ...], queries: Iterable[IncompleteTopK]
+) -> None:
     for query in queries:
-        low, high = query.bounds
-        outside = (numbers < low) | (numbers > high)
-        if outside.any():
-            row = int(np.argmax(outside))
+        found = out_of_bounds(query, streams, codes, numbers)
+        if found is not None:
             raise InvalidInputError(
-                f"values[{row}]={numbers[row]} is outside bounds={query.bounds} of query {query.name!r}, so scores "
-                "could not be bounded. Widen bounds=; this batch was rejected."
+                f"values[{found.row}]={numbers[found.row]} is outside {found.bounds} of query {query.name!r}, so "
+                "scores could not be bounded. Widen bounds=; this batch was rejected."
             )
 
 

@@ -26,7 +26,7 @@ from skyband.queries.fields import (
 )
 from skyband.windows import SlidingWindow
 
-__all__ = ["METHODS", "MONOTONE", "IncompleteTopK", "Method", "Monotone"]
+__all__ = ["APPROXIMATE", "METHODS", "MONOTONE", "IncompleteTopK", "Method", "Monotone"]
 
 Monotone = Literal["sum", "avg", "min", "max"]
 MONOTONE = {
@@ -35,14 +35,15 @@ MONOTONE = {
     "min": "the smallest of an object's attributes",
     "max": "the largest of an object's attributes",
 }
-Method = Literal["exact", "sorted-lists", "approximate"]
-MOST_K = 2**24
+Method = Literal["exact", "sorted-lists", "approximate", "expected-scores"]
 METHODS = {
     "exact": "early aggregation (EAA): keeps only the object instances that may still be in an answer",
     "sorted-lists": "a sorted list per stream and the threshold algorithm (SLA): keeps every tuple of the window",
     "approximate": "early aggregation with likely scores instead of best possible ones: keeps fewer instances, may "
     "miss some objects",
+    "expected-scores": "early aggregation with expected scores, probability times bound: the published approximation",
 }
+APPROXIMATE = ("approximate", "expected-scores")  # methods with sketches, without a ledger
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -68,15 +69,21 @@ class IncompleteTopK(Query):
     streams
         The names of all streams. `skyband.incomplete.replay` defaults to those in the input.
     aggregate, weights
-        ``"sum"`` (with ``weights={stream: factor}``, default factor 1), ``"avg"``, ``"min"`` or ``"max"``.
+        ``"sum"`` (with ``weights={stream: factor}``, default factor 1), ``"avg"``, ``"min"`` or ``"max"``, or an
+        expression over the streams, for example ``"0.7 * a + sqrt(b)"``. It must rise with every value, which is
+        derived from its form and from `bounds`.
     bounds
-        The smallest and the largest value a tuple may have. Values outside are rejected, because they would invalidate
-        the score bounds.
+        The smallest and the largest value a tuple may have, or ``{stream: (smallest, largest)}`` for all streams.
+        Values outside are rejected, because they would invalidate the score bounds. A stream in which an object has no
+        tuple counts as its smallest value.
     occurrences
         How many tuples of an object in one stream count per window. Their values are added. Further tuples are dropped
-        and counted as ``over_limit``.
+        and counted as ``over_limit``. For this, exact methods record every tuple of the window.
+        ``"once"`` declares that no stream ever reports an object twice. Nothing is recorded then, and objects are
+        dropped sooner, but answers can be wrong if a stream does.
     method
-        ``"exact"``, ``"sorted-lists"`` (exact too, keeps every tuple) or ``"approximate"``.
+        ``"exact"``, ``"sorted-lists"`` (exact too, keeps every tuple), ``"approximate"`` or ``"expected-scores"``, the
+        approximation as published.
     intervals
         Whether answers also contain ``best``, the best score an object can still reach through attributes that have not
         arrived, and ``sure``, whether the object stays in the top k even if all other objects reach theirs. Requires
@@ -105,10 +112,10 @@ class IncompleteTopK(Query):
     value: str | None = None
     where: str | None = None
     streams: Iterable[str | int] | None = None
-    aggregate: Monotone = "sum"
+    aggregate: Monotone | str = "sum"
     weights: Mapping[Any, float] | Iterable[tuple[str | int, float]] | None = None
-    bounds: tuple[float, float] = (0.0, 1.0)
-    occurrences: int = 1
+    bounds: tuple[float, float] | Mapping[Any, tuple[float, float]] | Iterable[tuple[Any, Any]] = (0.0, 1.0)
+    occurrences: int | Literal["once"] = 1
     method: Method = "exact"
     intervals: bool = False
     origin: datetime | str | int | None = None
@@ -120,16 +127,20 @@ class IncompleteTopK(Query):
         axis = same_axis(self.size, every, "every")
         window = window_of(axis, self.size, every, self.origin, called="every")
         streams = checked_streams(self.streams)
-        aggregate = _checked_aggregate(self.aggregate)
-        bounds = _checked_bounds(self.bounds)
+        aggregate = _checked_aggregate(self.aggregate, streams)
+        bounds = _checked_bounds(self.bounds, streams)
         occurrences = _checked_occurrences(self.occurrences)
-        if occurrences > 1 and bounds[0] < 0:
+        if limit_of(occurrences) > 1 and min(low for low, _ in _each(bounds).values()) < 0:
             raise InvalidQueryError(
                 f"bounds={self.bounds!r} must not be negative with occurrences={occurrences}: values are added, so a "
                 "further negative value could lower a score. Shift the values, or use occurrences=1."
             )
         weights = _checked_weights(self.weights, streams, aggregate)
-        _reject_overflow(bounds, occurrences, streams, dict(weights or ()))
+        _reject_overflow(bounds, limit_of(occurrences), streams, dict(weights or ()))
+        if aggregate not in MONOTONE and streams is not None:
+            from skyband.incomplete.expression import compiled  # noqa: PLC0415 - needs Arrow, other queries do not
+
+            compiled(aggregate, streams, {one: _pair_of(bounds, one) for one in streams}, limit_of(occurrences))
         method = checked_choice("method", self.method, METHODS)
         if self.intervals is True and method != "exact":
             raise InvalidQueryError(
@@ -139,7 +150,7 @@ class IncompleteTopK(Query):
         self._settle(
             {
                 "name": checked_name(self.name),
-                "k": _checked_k(self.k),
+                "k": checked_k(self.k),
                 "size": spelled(axis, window.size),
                 "every": spelled(axis, window.slide),
                 "object": checked_expression("object", self.object),
@@ -163,6 +174,26 @@ class IncompleteTopK(Query):
         """Return the fields that must be equal for queries to read the same tuples."""
         return self.object, self.stream, self.value, self.where
 
+    @property
+    def shares(self) -> bool:
+        """Whether the query can share instances with others: exact ones without intervals, which depend on k."""
+        return self.method == "exact" and not self.intervals
+
+    def sharing_key(self) -> tuple[Any, ...]:
+        """Return what queries must have in common to share instances.
+
+        If streams are declared to report an object once, that does not include the windows. Otherwise it does, because
+        the tuples that count depend on them.
+
+        >>> import skyband as sb
+        >>> day, hour = (sb.IncompleteTopK(k=1, size=size, occurrences="once") for size in ("1 day", "1 hour"))
+        >>> day.sharing_key() == hour.sharing_key()
+        True
+        """
+        alike = (self.streams, self.aggregate, self.weights, self.bounds, self.occurrences, self.method, self.intervals)
+        windows = () if self.occurrences == "once" else (self.size, self.every, self.origin)
+        return (*self.scan_key(), *alike, *windows)
+
     def weight_of(self, stream: str | int) -> float:
         """Return the weight of a stream.
 
@@ -173,25 +204,35 @@ class IncompleteTopK(Query):
         """
         return float(dict(self.weights or ()).get(stream, 1.0))
 
+    def bounds_of(self, stream: str | int) -> tuple[float, float]:
+        """Return the smallest and the largest value of a stream.
+
+        >>> import skyband as sb
+        >>> query = sb.IncompleteTopK(k=1, size=10, streams=["a", "b"], bounds={"a": (0, 1), "b": (0, 100)})
+        >>> query.bounds_of("b")
+        (0.0, 100.0)
+        """
+        return _pair_of(self.bounds, stream)  # type: ignore[arg-type]  # normalized by __post_init__
+
+    @property
+    def limit(self) -> int:
+        """The maximum number of tuples of an object per stream and window."""
+        return limit_of(self.occurrences)
+
+    @property
+    def has_bounds_by_stream(self) -> bool:
+        """Whether each stream has its own bounds."""
+        return None not in _each(self.bounds)  # type: ignore[arg-type]  # normalized by __post_init__
+
     @property
     def score_text(self) -> str:
         """Short description of the score."""
-        return f"{self.aggregate} of {self.value or 'values'}"
+        return f"{self.aggregate} of {self.value or 'values'}" if self.aggregate in MONOTONE else self.aggregate
 
     @property
     def ranked_text(self) -> str:
         """Short description of the ranking."""
         return f"the {self.k} best {'objects' if self.object is None else f'values of {self.object}'}"
-
-
-def _checked_k(k: object) -> int:
-    value = checked_k(k)
-    if value > MOST_K:
-        raise InvalidQueryError(
-            f"k={value} must be at most {MOST_K} for an IncompleteTopK query. The engines allocate the rows of an "
-            "answer in advance, and a larger k would take gigabytes."
-        )
-    return value
 
 
 def checked_streams(streams: object) -> tuple[str | int, ...] | None:
@@ -213,12 +254,21 @@ def checked_streams(streams: object) -> tuple[str | int, ...] | None:
     return found
 
 
-def _checked_aggregate(aggregate: object) -> str:
-    if isinstance(aggregate, str) and aggregate in MONOTONE:
-        return aggregate
+def _checked_aggregate(aggregate: object, streams: tuple[str | int, ...] | None) -> str:
+    if isinstance(aggregate, str):
+        if aggregate in MONOTONE:
+            return aggregate
+        if not aggregate.isidentifier() or aggregate in (streams or ()):
+            return str(checked_expression("aggregate", aggregate))
+    if callable(aggregate):
+        raise InvalidQueryError(
+            f"aggregate={aggregate!r} is a function, which could not be stored in a snapshot or sent to Spark. Write "
+            "it as an expression over the streams, for example aggregate='0.7 * a + sqrt(b)'."
+        )
     raise InvalidQueryError(
-        f"aggregate={aggregate!r} must be one of {', '.join(map(repr, MONOTONE))}. Only monotone aggregates bound the "
-        "score of an object before all its values have arrived."
+        f"aggregate={aggregate!r} must be one of {', '.join(map(repr, MONOTONE))}, or an expression over the streams, "
+        "for example '0.7 * a + sqrt(b)'. Only monotone aggregates bound the score of an object before all its values "
+        "have arrived."
     )
 
 
@@ -249,7 +299,47 @@ def _checked_weights(
     return tuple((stream, float(weight)) for stream, weight in found.items())
 
 
-def _checked_bounds(bounds: object) -> tuple[float, float]:
+Pair = tuple[float, float]
+
+
+def _each(bounds: Pair | tuple[tuple[str | int, Pair], ...]) -> dict[str | int | None, Pair]:
+    """Return bounds by stream; under None if they are those of all streams."""
+    first = bounds[0]
+    return dict(bounds) if isinstance(first, tuple) else {None: bounds}  # type: ignore[arg-type, dict-item]
+
+
+def _pair_of(bounds: Pair | tuple[tuple[str | int, Pair], ...], stream: str | int) -> Pair:
+    each = _each(bounds)
+    return each[stream if stream in each else None]
+
+
+def _checked_bounds(bounds: object, streams: tuple[str | int, ...] | None) -> Pair | tuple[tuple[str | int, Pair], ...]:
+    """Return a pair, or a pair for each stream."""
+    if isinstance(bounds, Mapping):
+        by_stream = list(bounds.items())
+    elif isinstance(bounds, list | tuple) and bounds and all(isinstance(one, list | tuple) for one in bounds):
+        by_stream = [tuple(one) for one in bounds]  # as `to_dict` returns it
+    else:
+        return _checked_pair("bounds", bounds)
+    if not by_stream or any(len(one) != 2 for one in by_stream):
+        raise InvalidQueryError(
+            f"bounds={bounds!r} must be a pair of the smallest and the largest value, or such a pair for each stream, "
+            "for example {'a': (0, 1), 'b': (0, 100)}."
+        )
+    found = {stream: _checked_pair(f"bounds[{stream!r}]", pair) for stream, pair in by_stream}
+    unknown = [stream for stream in found if streams is not None and stream not in streams]
+    if unknown:
+        raise UnknownNameError.among("stream in bounds=", repr(unknown[0]), map(repr, streams or ()))
+    missing = [stream for stream in streams or () if stream not in found]
+    if missing:
+        raise InvalidQueryError(
+            f"bounds={bounds!r} has no bounds for the stream {missing[0]!r}. With bounds by stream, every stream needs "
+            "them, because they limit how far a score can rise."
+        )
+    return tuple(found.items())
+
+
+def _checked_pair(name: str, bounds: object) -> Pair:
     try:
         if isinstance(bounds, str | Mapping):
             raise TypeError
@@ -258,21 +348,26 @@ def _checked_bounds(bounds: object) -> tuple[float, float]:
         low, high = -math.inf, math.inf  # an integer outside the float range
     except (TypeError, ValueError):
         raise InvalidQueryError(
-            f"bounds={bounds!r} must be a pair of the smallest and the largest value, for example (0, 1)."
+            f"{name}={bounds!r} must be a pair of the smallest and the largest value, for example (0, 1)."
         ) from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise InvalidQueryError(
-            f"bounds={bounds!r} must be two finite numbers, the smaller first. They bound how far a score can rise."
+            f"{name}={bounds!r} must be two finite numbers, the smaller first. They bound how far a score can rise."
         )
     return low, high
 
 
 def _reject_overflow(
-    bounds: tuple[float, float], occurrences: int, streams: tuple[str | int, ...] | None, weights: Mapping[Any, float]
+    bounds: Pair | tuple[tuple[str | int, Pair], ...],
+    occurrences: int,
+    streams: tuple[str | int, ...] | None,
+    weights: Mapping[Any, float],
 ) -> None:
     """Reject bounds that allow a score to overflow: infinite scores cannot be ranked."""
-    largest = max(map(abs, bounds)) * occurrences
-    total = sum(largest * weights.get(stream, 1.0) for stream in streams or (None,))
+    each = _each(bounds)
+    largest = {stream: max(map(abs, pair)) * occurrences for stream, pair in each.items()}
+    names: tuple[str | int | None, ...] = streams or tuple(each)
+    total = sum(largest.get(stream, largest.get(None, 0.0)) * weights.get(stream, 1.0) for stream in names)
     if not math.isfinite(total):
         raise InvalidQueryError(
             f"bounds={bounds!r} with occurrences={occurrences} and weights={weights!r} allow scores to exceed the "
@@ -280,10 +375,17 @@ def _reject_overflow(
         )
 
 
-def _checked_occurrences(occurrences: object) -> int:
+def limit_of(occurrences: int | Literal["once"]) -> int:
+    """Return the number of tuples that `occurrences` allows."""
+    return 1 if occurrences == "once" else occurrences
+
+
+def _checked_occurrences(occurrences: object) -> int | Literal["once"]:
+    if isinstance(occurrences, str) and occurrences == "once":
+        return "once"
     if not is_integer(occurrences) or not 1 <= operator.index(occurrences) < 2**31:  # type: ignore[arg-type]
         raise InvalidQueryError(
-            f"occurrences={occurrences!r} must be an integer between 1 and {2**31 - 1}. It limits how many tuples of "
-            "an object in one stream count per window."
+            f"occurrences={occurrences!r} must be an integer between 1 and {2**31 - 1}, or 'once'. It limits how many "
+            "tuples of an object in one stream count per window."
         )
     return operator.index(occurrences)  # type: ignore[arg-type]  # checked above

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from skyband.data.arrow import one
 from skyband.errors import InvalidInputError, UnknownNameError
+from skyband.incomplete.arrivals import out_of_bounds
 from skyband.incomplete.plan import IncompletePlan, IncompleteScan
 from skyband.incomplete.query import IncompleteTopK
 from skyband.sharding.envelope import Envelope, Note
@@ -66,9 +67,11 @@ def _tuples(
     there = objects.is_valid().to_numpy(zero_copy_only=False) & streams.is_valid().to_numpy(zero_copy_only=False)
     whole = there & ~np.isnan(numbers)
     places = [plan.queries[place] for place in scan.places]
-    for query in places:
-        _reject_out_of_bounds(query, numbers[whole])
     codes = _stream_codes(places[0], streams)
+    for query in places:
+        # Queries of one scan may declare their streams in another order.
+        own = codes if query.streams == places[0].streams else _stream_codes(query, streams)
+        _reject_out_of_bounds(query, own[whole], numbers[whole])
     rows = pa.array(np.flatnonzero(whole))
     tuples = pa.table(
         {
@@ -83,12 +86,11 @@ def _tuples(
     return tuples, unfiltered & ~whole
 
 
-def _reject_out_of_bounds(query: IncompleteTopK, numbers: Any) -> None:
-    low, high = query.bounds
-    outside = (numbers < low) | (numbers > high)
-    if outside.any():
+def _reject_out_of_bounds(query: IncompleteTopK, codes: Any, numbers: Any) -> None:
+    outside = out_of_bounds(query, tuple(query.streams or ()), codes, numbers)
+    if outside is not None:
         raise InvalidInputError(
-            f"query {query.name!r}: a value of {numbers[np.argmax(outside)]} is outside bounds={query.bounds}, so "
+            f"query {query.name!r}: a value of {numbers[outside.row]} is outside {outside.bounds}, so "
             "scores could not be bounded. Widen bounds=, or drop such rows with where=."
         )
 

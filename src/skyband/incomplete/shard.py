@@ -7,7 +7,7 @@ The answers of all shards are merged into the overall top k.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from skyband.errors import SnapshotError
 from skyband.incomplete.monitor import Monitor
 from skyband.incomplete.plan import IncompletePlan
 from skyband.incomplete.query import IncompleteTopK
+from skyband.queries.sharing import places_by
 from skyband.sharding.ordered_shard import OrderedShard
 from skyband.sharding.shard import Segments
 from skyband.snapshot import StateFormat, unchanged
@@ -25,90 +26,131 @@ from skyband.snapshot import StateFormat, unchanged
 __all__ = ["SHARD", "IncompleteShard", "merged"]
 
 
+def _from_version_2(saved: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **saved,
+        "monitors": list(zip(([query["name"]] for query in saved["queries"]), saved["monitors"], strict=True)),
+    }
+
+
+class _Group(NamedTuple):
+    """Queries that share a monitor, by their places in the workload."""
+
+    monitor: Monitor
+    places: tuple[int, ...]
+
+
 class IncompleteShard(OrderedShard):
     """State of a workload for the objects of one shard."""
 
-    state_format = StateFormat("incomplete shard", [unchanged])
+    state_format = StateFormat("incomplete shard", [unchanged, _from_version_2])
     order = ("id", "stream", "value")
 
     def __init__(self, plan: IncompletePlan, number: int, segments: Segments | None = None) -> None:
         super().__init__(plan, number, segments)
-        self.monitors = [Monitor(_without_filter(query), lasts=True, computed=True) for query in plan.queries]
+        self.groups = [
+            self._group(tuple(scan.places[at] for at in alike))
+            for scan in plan.scans
+            for alike in places_by(_streams, [plan.queries[place] for place in scan.places]).values()
+        ]
+
+    def _group(self, places: tuple[int, ...]) -> _Group:
+        queries = [_without_filter(self.plan.queries[place]) for place in places]
+        return _Group(Monitor(queries, lasts=True, computed=True), places)
 
     @property
     def candidates(self) -> int:
-        return sum(monitor.candidates for monitor in self.monitors)
+        return sum(group.monitor.candidates for group in self.groups)
 
     @property
     def over_limit(self) -> int:
-        return sum(monitor.metrics()["over_limit"] for monitor in self.monitors)
+        return sum(group.monitor.metrics()["over_limit"] for group in self.groups)
 
     def due_times(self) -> Iterator[int]:
         oldest = self.oldest_waiting
-        for query, monitor in zip(self.plan.queries, self.monitors, strict=True):
-            if monitor.candidates:
-                yield query.window.first_end_after(self.clock)
-            if oldest is not None:
-                yield query.window.first_end_after(max(oldest, self.clock))
+        for group in self.groups:
+            for query in group.monitor.queries:
+                if group.monitor.candidates:
+                    yield query.window.first_end_after(self.clock)
+                if oldest is not None:
+                    yield query.window.first_end_after(max(oldest, self.clock))
 
     def rank(self, ready: pa.Table | None) -> list[pa.Table]:
+        scan_of = {place: number for number, scan in enumerate(self.plan.scans) for place in scan.places}
         out = []
-        for number, scan in enumerate(self.plan.scans):
-            mine = None if ready is None else ready.filter(pc.equal(ready["told"], number))
-            for place in scan.places:
-                self._push(place, mine)
-                out.append(self._answers(place))
+        for group in self.groups:
+            mine = None if ready is None else ready.filter(pc.equal(ready["told"], scan_of[group.places[0]]))
+            self._push(group, mine)
+            out.append(self._answers(group))
         return out
 
-    def _push(self, place: int, tuples: pa.Table | None) -> None:
-        monitor, query = self.monitors[place], self.plan.queries[place]
+    def _push(self, group: _Group, tuples: pa.Table | None) -> None:
         on_time = self.plan.axis == "time"
         if tuples is not None and tuples.num_rows:
-            names = pa.array(list(query.streams or ()))
+            # Stream numbers are places in the streams of the first query of the scan.
+            first = next(scan.places[0] for scan in self.plan.scans if group.places[0] in scan.places)
+            names = pa.array(list(self.plan.queries[first].streams or ()))
             columns = (one(tuples["object"]), names.take(one(tuples["stream"])), one(tuples["value"]))
-            monitor.push(one(tuples["position"]) if on_time else None, *columns)
+            group.monitor.push(one(tuples["position"]) if on_time else None, *columns)
         if on_time:
-            monitor.advance_to(self.clock)
+            group.monitor.advance_to(self.clock)
 
-    def _answers(self, place: int) -> pa.Table:
-        query, table = self.plan.queries[place], self.monitors[place].answers()
-        table = table.append_column("place", pa.array(np.full(table.num_rows, place), pa.int32()))
-        since = self.since.get(query.name)
-        if since is None:
-            return table
-        return table.filter(pc.greater_equal(pc.subtract(table["time"], query.window.size), since))
+    def _answers(self, group: _Group) -> pa.Table:
+        table = group.monitor.answers()
+        kept = np.ones(table.num_rows, bool)
+        places = np.zeros(table.num_rows, np.int32)
+        for place in group.places:
+            query = self.plan.queries[place]
+            mine = pc.equal(table["query"], query.name).to_numpy(zero_copy_only=False).astype(bool)
+            places[mine] = place
+            since = self.since.get(query.name)
+            if since is not None:
+                kept &= ~mine | (pc.subtract(table["time"], query.window.size).to_numpy() >= since)
+        return table.append_column("place", pa.array(places)).filter(pa.array(kept))
 
     def save(self) -> dict[str, Any]:
         return {
             **super().save(),
             "queries": [query.to_dict() for query in self.plan.queries],
             "since": self.since,
-            "monitors": [monitor.snapshot() for monitor in self.monitors],
+            "monitors": [
+                ([self.plan.queries[place].name for place in group.places], group.monitor.snapshot())
+                for group in self.groups
+            ],
         }
 
     def load(self, saved: dict[str, Any]) -> None:
         super().load(saved)
-        known = {
-            fields["name"]: (IncompleteTopK(**fields), blob)
-            for fields, blob in zip(saved["queries"], saved["monitors"], strict=True)
-        }
-        for place, query in enumerate(self.plan.queries):
-            before = known.get(query.name)
-            if before is not None and before[0] == query:
-                self.monitors[place] = Monitor.resume(before[1])
-                if query.name in saved["since"]:
-                    self.since[query.name] = saved["since"][query.name]
-            elif self.plan.axis == "count":
+        before = {fields["name"]: IncompleteTopK(**fields) for fields in saved["queries"]}
+        places = {query.name: place for place, query in enumerate(self.plan.queries)}
+        same = {query.name for query in self.plan.queries if before.get(query.name) == query}
+        self.groups = []
+        for names, blob in saved["monitors"]:
+            kept = [name for name in names if name in same]
+            if kept:
+                monitor = Monitor.resume(blob)
+                for name in set(names).difference(kept):
+                    monitor.remove(name)
+                self.groups.append(_Group(monitor, tuple(places[name] for name in kept)))
+        self.since |= {name: since for name, since in saved["since"].items() if name in same}
+        for query in self.plan.queries:
+            if query.name in same:
+                continue
+            if self.plan.axis == "count":
                 raise SnapshotError(
                     f"query {query.name!r} is not in this checkpoint. Count windows cannot be added to a running "
                     "stream, because tuples processed before are not counted for them. Remove the query, or start it "
                     "with a new checkpoint."
                 )
-            else:
-                self.joining.append(query.name)
+            self.groups.append(self._group((places[query.name],)))
+            self.joining.append(query.name)
 
 
 SHARD = IncompleteShard
+
+
+def _streams(query: IncompleteTopK) -> frozenset[str | int]:
+    return frozenset(query.streams or ())
 
 
 def _without_filter(query: IncompleteTopK) -> IncompleteTopK:

@@ -47,9 +47,9 @@ class SortedLists:
     >>> import numpy as np
     >>> from skyband.incomplete.engine import IncompleteShape
     >>> from skyband.incomplete.sorted_lists import SortedLists
-    >>> from skyband.incomplete.kernels.attributes import SUM
-    >>> shape = IncompleteShape(k=1, size=4, every=2, origin=0, d=2, weights=np.ones(2), aggregate=SUM, low=0, high=1,
-    ...               occurrences=1)
+    >>> from skyband.incomplete.kernels.attributes import SUM, aggregate_of
+    >>> shape = IncompleteShape(k=1, size=4, every=2, origin=0, d=2, scoring=aggregate_of(SUM, np.ones(2)),
+    ...                         lows=np.zeros(2), highs=np.ones(2), occurrences=1)
     >>> objects, streams = np.array([7, 8, 7, 9]), np.array([0, 0, 1, 1])
     >>> engine = SortedLists(shape)
     >>> best = engine.advance(np.arange(4), objects, streams, np.array([0.5, 0.75, 0.5, 0.25]), objects, 4)
@@ -67,6 +67,7 @@ class SortedLists:
 
     def __init__(self, shape: IncompleteShape, *, view: int | None = None) -> None:
         self._most = max(shape.k, 2 * shape.k if view is None else view)
+        self._k = shape.k
         self._list_query = _list_query(shape)
         d = shape.d
         self._lists = kernels.Lists(
@@ -99,12 +100,20 @@ class SortedLists:
                 self._grow()
             else:
                 parts.append(written(self._found))
+                rows = min(self._k, int(self._lists.registers[kernels.OBJECTS]))
+                if rows > self._found.objects.size:
+                    self._found = room_for(self._k, False, least=2 * rows)
         return joined(parts)
 
     @property
     def items(self) -> int:
         """Number of tuples held."""
         return int(self._lists.registers[kernels.TAIL] - self._lists.registers[kernels.HEAD])
+
+    @property
+    def repeated(self) -> int:
+        """Number of tuples dropped because their stream had reported the object before, if declared once."""
+        return int(self._lists.registers[kernels.REPEATED])
 
     def objects_in_use(self) -> Ints:
         """Return the keys of the objects that have a tuple."""
@@ -170,9 +179,9 @@ def _list_query(shape: IncompleteShape) -> kernels.ListQuery:
         shape.size,
         shape.every,
         shape.origin,
-        shape.aggregate,
-        float(shape.low),
-        np.ascontiguousarray(shape.weights, np.float64),
+        shape.scoring,
+        np.ascontiguousarray(shape.lows, np.float64),
+        shape.once,
     )
 
 

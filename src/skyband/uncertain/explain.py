@@ -63,14 +63,27 @@ def _memory(classes: Sequence[Sequence[UncertainTopK]]) -> str:
 def _work(classes: Sequence[Sequence[UncertainTopK]], plans: Sequence[Schedule], method: str) -> str:
     if method == "none":
         return "Every query runs separately."
-    saved = sum(map(_unshared, map(_requests, classes))) / sum(plan.cost_per_unit for plan in plans)
-    return f"Work: {'as much as' if saved < 1.05 else f'{saved:.1f} times less than'} without sharing."
+    unshared = sum(map(_unshared, map(_requests, classes)))
+    return f"Work: {_compared(sum(plan.cost_per_unit for plan in plans), unshared)} without sharing."
+
+
+def _compared(shared: float, unshared: float) -> str:
+    """Compare two costs in words; a plan may also cost more.
+
+    >>> _compared(1.0, 2.0), _compared(1.0, 1.02), _compared(3.0, 2.5)
+    ('2.0 times less than', 'as much as', '1.2 times as much as')
+    """
+    saved = unshared / shared
+    if saved >= 1.05:
+        return f"{saved:.1f} times less than"
+    return "as much as" if saved > 1 / 1.05 else f"{shared / unshared:.1f} times as much as"
 
 
 def _class_page(queries: Sequence[UncertainTopK], plan: Schedule) -> list[str]:
     requests = _requests(queries)
     unit, axis = unit_of(requests), queries[0].axis
     unshared, shared = _unshared(requests) * unit, plan.cost_per_unit * unit
+    compared = _compared(shared, unshared).removesuffix(" than").removesuffix(" as")
     names = [query.name for query in queries]
     meanings = {query.semantics: SEMANTICS[query.semantics] for query in queries}
     return [
@@ -87,7 +100,7 @@ def _class_page(queries: Sequence[UncertainTopK], plan: Schedule) -> list[str]:
         *_time_line(plan, axis, names),
         (
             f"cost          {shared:.4g} per {_length(axis, unit)} (sum of k over all runs)"
-            + (f", {unshared:.4g} without sharing: {unshared / shared:.1f} times less" if plan.method != "none" else "")
+            + (f", {unshared:.4g} without sharing: {compared}" if plan.method != "none" else "")
         ),
     ]
 

@@ -16,7 +16,7 @@ from skyband.connectors.kinds import Kind, flat_fields, union
 from skyband.connectors.section import Section, Wrong
 from skyband.connectors.values import Count, Text
 from skyband.uncertain.query import Semantics
-from skyband.workload_file.values import Bounds, Extent, Labels, Names, Origin, Share, Weights
+from skyband.workload_file.values import Bounds, Extent, Labels, Names, Occurrences, Origin, Share, Weights
 
 __all__ = ["AnyQuery", "FamilyQuery", "QuerySection", "SqlQuery", "field_of"]
 
@@ -212,24 +212,43 @@ class IncompleteSection(_EveryQuery):
         default="sum",
         description="The aggregate function over an object's attributes; count and stddev are not supported.",
     )
+    formula: Text | None = Field(
+        default=None,
+        description="The score of an object as an expression over the streams, instead of aggregate. It must rise with "
+        "each of them.",
+        examples=["0.7 * r1 + sqrt(r2)"],
+    )
     weights: Weights | None = Field(
         default=None, description="A factor by stream, for sum. Default: 1.", examples=[{"r1": 2.0}]
     )
     bounds: Bounds | None = Field(
         default=None,
-        description="The smallest and the largest value that a row can have. Default: [0, 1].",
-        examples=[[0, 1000]],
+        description="The smallest and the largest value that a row can have, or such a pair for each stream. Default: "
+        "[0, 1].",
+        examples=[[0, 1000], {"r1": [0, 1], "r2": [0, 1000]}],
     )
-    occurrences: Count | None = Field(
-        default=None, description="The maximum number of rows per object, stream and window. Default: 1."
+    occurrences: Occurrences | None = Field(
+        default=None,
+        description="The maximum number of rows per object, stream and window. Default: 1. once: no stream reports an "
+        "object twice, in no window; this is not checked.",
+        examples=[1, "once"],
     )
-    method: Literal["exact", "sorted-lists", "approximate"] = Field(
-        default="exact", description="The method: exact, exact with sorted lists, or approximate with less memory."
+    method: Literal["exact", "sorted-lists", "approximate", "expected-scores"] = Field(
+        default="exact",
+        description="The method: exact, exact with sorted lists, approximate with less memory, or the published "
+        "approximation by expected scores.",
     )
     intervals: bool = Field(
         default=False, description="Report how much each score can still rise, and whether its rank is certain."
     )
     origin: _Anchor = None
+
+    @classmethod
+    def rules(cls, raw: Mapping[str, Any]) -> Wrong:
+        """Report a formula beside an aggregate."""
+        yield from super().rules(raw)
+        if raw.get("formula") is not None and raw.get("aggregate") is not None:
+            yield "formula", "cannot be combined with aggregate; both define the score."
 
 
 class UncertainSection(_EveryQuery):
@@ -269,10 +288,13 @@ else:
     AnyQuery = union(FamilyQuery, "Query")
 
 
+_FIELDS = {"stream_by": "stream", "formula": "aggregate"}
+
+
 def field_of(key: str) -> str:
     """Return the field of a query that a key sets. The key for the field `stream` is `stream_by`.
 
-    >>> field_of("stream_by"), field_of("by")
-    ('stream', 'by')
+    >>> field_of("stream_by"), field_of("formula"), field_of("by")
+    ('stream', 'aggregate', 'by')
     """
-    return "stream" if key == "stream_by" else key
+    return _FIELDS.get(key, key)

@@ -9,7 +9,7 @@ from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema
 
 from skyband.connectors.values import DURATION, checked_duration, refused
 
-__all__ = ["Bounds", "Extent", "Labels", "LateRows", "Memory", "Names", "Origin", "Share", "Weights"]
+__all__ = ["Bounds", "Extent", "Labels", "LateRows", "Memory", "Names", "Occurrences", "Origin", "Share", "Weights"]
 
 
 def _extent(value: Any, info: ValidationInfo) -> str | int:
@@ -50,10 +50,24 @@ def _weights(value: Any) -> dict[str | int, float]:
     return {label: float(weight) for label, weight in value.items()}
 
 
-def _bounds(value: Any) -> tuple[float, float]:
+def _bounds(value: Any) -> tuple[float, float] | dict[str | int, tuple[float, float]]:
+    if isinstance(value, dict) and value:
+        return {stream: _bounds_pair(pair) for stream, pair in value.items()}
+    return _bounds_pair(value)
+
+
+def _bounds_pair(value: Any) -> tuple[float, float]:
     if not isinstance(value, list) or len(value) != 2 or not all(map(_is_number, value)):
         raise refused(f"must be two numbers, the smallest and the largest value, such as [0, 1], got {value!r}.")
     return float(value[0]), float(value[1])
+
+
+def _occurrences(value: Any) -> int | str:
+    if value == "once":
+        return "once"
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise refused(f"must be a whole number of at least 1, or once, got {value!r}.")
+    return value
 
 
 def _share(value: Any) -> float:
@@ -146,10 +160,16 @@ Weights = Annotated[
     PlainValidator(_weights),
     WithJsonSchema({"type": "object", "additionalProperties": _NUMBER}),
 ]
+_PAIR = {"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2}
 Bounds = Annotated[
-    tuple[float, float],
+    tuple[float, float] | dict[str | int, tuple[float, float]],
     PlainValidator(_bounds),
-    WithJsonSchema({"type": "array", "items": _NUMBER, "minItems": 2, "maxItems": 2}),
+    WithJsonSchema({"anyOf": [_PAIR, {"type": "object", "additionalProperties": _PAIR, "minProperties": 1}]}),
+]
+Occurrences = Annotated[
+    int | str,
+    PlainValidator(_occurrences),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"const": "once"}]}),
 ]
 Share = Annotated[
     float, PlainValidator(_share), WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "maximum": 1})

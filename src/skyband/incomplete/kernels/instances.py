@@ -20,11 +20,11 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.incomplete.kernels import ladder as rungs
-from skyband.incomplete.kernels.attributes import AVG, score_of
+from skyband.incomplete.kernels.attributes import AVG, Scoring, score_of
 from skyband.incomplete.kernels.ladder import Ladder, empty_ladder
 from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.lookup import EMPTY, Lookup, drop, empty_lookup, place_of, put
-from skyband.kernels.stream import DONE, Floats, Ints
+from skyband.kernels.stream import DONE, Bools, Floats, Ints
 
 NONE = -1
 NEVER = -(2**63) + 1
@@ -43,32 +43,42 @@ PRUNED = 8
 EXPIRED = 9
 TOUCHED = 10  # instances visited to count dominators
 SEEN = 11  # tuples processed
-REGISTERS = 12
+REPEATED = 12  # dropped tuples of objects that their stream has reported, if it is declared to report them once
+REGISTERS = 13
 
 # Return codes of `advance`, besides DONE.
 ANSWERS_FULL = 1
 ROOM_NEEDED = 2  # no space for one more instance, or the ladders must be rebuilt
 
 
+# Columns of Terms.asks
+ASK_K = 0
+ASK_STEP = 1  # the query answers every so many windows
+ASK_OFFSET = 2  # the number of a window that it answers
+ASK_SHIFT = 3  # how many windows later than `size` its own, shorter windows begin
+
+
 class Terms(NamedTuple):
-    """The query: windows ``[end - size, end)`` at ``end = origin + i * every``, and the bounds of a score."""
+    """The queries: windows ``[end - size, end)`` at ``end = origin + i * every``, and the bounds of a score."""
 
     k: int
     size: int
     every: int
     origin: int
-    aggregate: int
-    low: float
-    high: float
+    scoring: Scoring
+    lows: Floats  # per stream
+    highs: Floats
     occurrences: int
-    weights: Floats
     masks: Ints  # ascending bit masks of streams with known `chances`; empty: use the best possible scores
     chances: Floats  # (ages, masks, streams): probability that the stream still reports an object seen in the mask
     ages: Ints  # ascending upper bounds of the time since an object was last seen; the last age is unbounded
     repeats: Floats  # per stream: expected number of tuples of an object that it reports
-    tails: Floats  # (streams, steps + 1): the value that a share of 0, 1/steps, …, 1 of its values exceeds
+    # (streams, steps + 1): the value that a share of 0, 1/steps, …, 1 of its values exceeds; (streams, 0): use the
+    # expected best scores, which need only `chances` and `repeats`
+    tails: Floats
     risk: float  # scores with a smaller probability are ignored
     hurdle: float  # instances with a lower likely score get no upper bound above their current score
+    asks: Ints  # (queries, 4): the queries that share the instances; k and size are the largest, every the smallest
 
 
 class Instances(NamedTuple):
@@ -90,6 +100,7 @@ class Instances(NamedTuple):
     lasts: Ints  # position of its newest tuple
     oldest: Ints
     newest: Ints
+    reported: Bools  # (objects, streams): the streams that have reported it, ever; (objects, 0) unless reported once
     lookup: Lookup
     registers: Ints
 
@@ -106,6 +117,7 @@ class TupleBatch(NamedTuple):
 class InstanceAnswers(NamedTuple):
     """Output buffers: windows, and their rows, best first."""
 
+    asks: Ints  # the query of each window
     ends: Ints
     counts: Ints
     objects: Ints
@@ -119,12 +131,12 @@ class InstanceAnswers(NamedTuple):
 class Scratch(NamedTuple):
     """Scratch arrays."""
 
-    slots: Ints  # k entries
+    slots: Ints  # at least as many as an answer has rows
     nows: Floats  # one per stream
     tops: Floats
 
 
-def empty_instances(room: int, streams: int) -> Instances:
+def empty_instances(room: int, streams: int, once: bool) -> Instances:
     """Return empty arrays for `room` instances."""
     some = [np.full(room, NONE, np.int64) for _ in range(11)]
     owners, epochs, dominators, older, newer, after, before, objects, touches, lasts, oldest = some
@@ -151,6 +163,7 @@ def empty_instances(room: int, streams: int) -> Instances:
         lasts,
         oldest,
         newest,
+        np.zeros((room, streams if once else 0), np.bool_),
         empty_lookup(room),
         registers,
     )
@@ -172,40 +185,74 @@ def _row_of(terms: Terms, mask: int) -> int:
 
 @inner_kernel
 def _interval(
-    terms: Terms, sums: Floats, counts: Ints, known: Ints, since: int, left: int, scratch: Scratch
+    all_: Instances, terms: Terms, one: int, known: Ints, since: int, left: int, scratch: Scratch
 ) -> tuple[float, float]:
     """Return the current score of an instance and its upper bound.
 
     `known` are the counts of its object, including older instances. `since` is the time since the object was last seen,
     `left` the remaining lifetime of the instance.
     """
+    sums = all_.values[one]
+    counts = all_.counts[one]
+    reported = all_.reported[all_.owners[one]]
     mask = 0
     for stream in range(counts.size):
-        scratch.nows[stream] = terms.low if counts[stream] == 0 else sums[stream]
-        if known[stream] > 0:
+        scratch.nows[stream] = terms.lows[stream] if counts[stream] == 0 else sums[stream]
+        if known[stream] > 0 or (reported.size and reported[stream]):
             mask |= 1 << (stream & 63)
-    current = score_of(scratch.nows, terms.weights, terms.aggregate)
+    current = score_of(scratch.nows, terms.scoring, False)
     row = _row_of(terms, mask) if terms.masks.size else NONE
     if row == NONE:
-        return current, _best_possible(terms, counts, scratch)
-    best = _best_likely(terms, counts, since, left, mask, row, scratch)
+        return current, _best_possible(terms, counts, reported, current, scratch)
+    if terms.tails.shape[1] == 0:
+        best = _best_expected(terms, counts, since, mask, row, scratch)
+    else:
+        best = _best_likely(terms, counts, since, left, mask, row, scratch)
     return current, best if best >= terms.hurdle and best > current else current
 
 
 @inner_kernel
-def _best_possible(terms: Terms, counts: Ints, scratch: Scratch) -> float:
+def _best_possible(terms: Terms, counts: Ints, reported: Bools, current: float, scratch: Scratch) -> float:
     """Return the score if every stream reports the highest value as often as allowed.
 
+    A stream that reports an object once, and did so before the instance begins, will not report it again.
     If `occurrences` exceeds 1, values are not negative, so further tuples never lower a score.
     """
+    complete = True
     for stream in range(counts.size):
         missing = terms.occurrences - max(counts[stream], 1)
-        top = terms.high if counts[stream] == 0 else scratch.nows[stream]
+        top = terms.highs[stream] if counts[stream] == 0 else scratch.nows[stream]
+        if counts[stream] == 0 and reported.size and reported[stream]:
+            top = terms.lows[stream]
         if missing > 0:  # adding tuples one by one rounds more often, so add a margin
-            top += missing * terms.high
+            top += missing * terms.highs[stream]
             top += (terms.occurrences + 1) * _ULP * top
+        complete = complete and top == scratch.nows[stream]
         scratch.tops[stream] = top
-    return score_of(scratch.tops, terms.weights, terms.aggregate)
+    return current if complete else score_of(scratch.tops, terms.scoring, True)
+
+
+@inner_kernel
+def _best_expected(terms: Terms, counts: Ints, since: int, mask: int, row: int, scratch: Scratch) -> float:
+    """Return the score if every stream that has not reported the object brings its highest value times its probability.
+
+    A stream that reported the object before the instance begins will not report it again. Where a stream may report an
+    object several times, the expected number of times takes the place of the largest one.
+    """
+    age = _age(terms, since)
+    for stream in range(counts.size):
+        low = terms.lows[stream]
+        more = min(
+            max(terms.repeats[stream] - max(counts[stream], 1), 0.0), terms.occurrences - max(counts[stream], 1.0)
+        )
+        if counts[stream] > 0:
+            scratch.tops[stream] = scratch.nows[stream] + more * terms.highs[stream]
+        elif mask >> stream & 1:
+            scratch.tops[stream] = low
+        else:
+            chance = terms.chances[age, row, stream]
+            scratch.tops[stream] = low + chance * ((1.0 + more) * terms.highs[stream] - low)
+    return score_of(scratch.tops, terms.scoring, True)
 
 
 @inner_kernel
@@ -247,7 +294,7 @@ def _best_likely(terms: Terms, counts: Ints, since: int, left: int, mask: int, r
         scratch.tops[stream] = scratch.nows[stream]
         if counts[stream] > 0 and more > 0.0:
             scratch.tops[stream] += more * _value_at(terms, stream, 0.5)
-    best = score_of(scratch.tops, terms.weights, terms.aggregate)
+    best = score_of(scratch.tops, terms.scoring, True)
     together = 1.0
     number = 0
     share = 1.0  # ratio of all ways to reach a sum to those in which each value contributes equally
@@ -270,12 +317,12 @@ def _best_likely(terms: Terms, counts: Ints, since: int, left: int, mask: int, r
         mask |= 1 << following
         number += 1
         share *= number ** (number - 1.0) / max(number - 1.0, 1.0) ** (number - 1.0)
-        tail = (terms.risk / together / (share if terms.aggregate <= AVG else 1.0)) ** (1.0 / number)
+        tail = (terms.risk / together / (share if terms.scoring.aggregate <= AVG else 1.0)) ** (1.0 / number)
         for stream in range(counts.size):
             if counts[stream] == 0 and mask >> stream & 1:
                 more = min(max(terms.repeats[stream] - 1, 0.0), float(terms.occurrences - 1))
                 scratch.tops[stream] = _value_at(terms, stream, tail) * (1.0 + more)
-        best = max(best, score_of(scratch.tops, terms.weights, terms.aggregate))
+        best = max(best, score_of(scratch.tops, terms.scoring, True))
         row = _row_of(terms, mask)
     return best
 
@@ -413,7 +460,7 @@ def _update(all_: Instances, terms: Terms, scratch: Scratch, owner: int, stream:
         old_current = all_.current.values[one]
         epoch = all_.epochs[one]
         known, left = all_.counts[all_.oldest[owner]], _left(terms, epoch, all_.lasts[owner])
-        current, best = _interval(terms, all_.values[one], all_.counts[one], known, 0, left, scratch)
+        current, best = _interval(all_, terms, one, known, 0, left, scratch)
         if current != old_current:
             rungs.take(all_.current, one)
             rungs.put(all_.current, one, current, epoch)
@@ -442,15 +489,15 @@ def _create(
     all_.counts[one, :] = 0
     all_.values[one, stream] = value
     all_.counts[one, stream] = 1
+    all_.owners[one] = owner
     first = all_.oldest[owner]
     known = all_.counts[one if first == NONE else first]
     left = _left(terms, epoch, all_.lasts[owner])
-    current, best = _interval(terms, all_.values[one], all_.counts[one], known, 0, left, scratch)
+    current, best = _interval(all_, terms, one, known, 0, left, scratch)
     newest = registers[LAST]
     registers[FREE] = all_.after[one]
     registers[HELD] += 1
     registers[CREATED] += 1
-    all_.owners[one] = owner
     all_.epochs[one] = epoch
     all_.after[one] = NONE
     all_.before[one] = newest
@@ -493,6 +540,12 @@ def _take_in(
         all_.objects[owner] = object_
         all_.oldest[owner] = NONE
         all_.newest[owner] = NONE
+        all_.reported[owner] = False
+    if all_.reported.shape[1]:
+        if all_.reported[owner, stream]:
+            registers[REPEATED] += 1
+            return
+        all_.reported[owner, stream] = True
     all_.touches[owner] = registers[SEEN]
     all_.lasts[owner] = position
     registers[SEEN] += 1
@@ -539,18 +592,23 @@ def _offer(all_: Instances, slots: Ints, count: int, most: int, one: int) -> int
 
 
 @inner_kernel
-def _pick(all_: Instances, terms: Terms, slots: Ints) -> int:
-    """Write the best objects to `slots`, each by its oldest instance. Return their number."""
+def _pick(all_: Instances, k: int, first: int, slots: Ints) -> int:
+    """Write the best objects to `slots` and return their number.
+
+    Each is represented by its oldest instance with an epoch from `first` on. An instance that was removed would not be
+    among them: those that dominate it are in every window with it.
+    """
     current = all_.current
     count = 0
+    most = min(k, all_.registers[OBJECTS])
     rung = current.registers[rungs.RUNGS] - 1
     while rung >= 0:
         one = current.heads[rung]
         while one != NONE:
-            if all_.older[one] == NONE:
-                count = _offer(all_, slots, count, terms.k, one)
+            if all_.epochs[one] >= first and (all_.older[one] == NONE or all_.epochs[all_.older[one]] < first):
+                count = _offer(all_, slots, count, most, one)
             one = current.nodes[one, rungs.AFTER]
-        if count == terms.k and current.values[slots[count - 1]] >= current.steps[rung]:
+        if count == most and current.values[slots[count - 1]] >= current.steps[rung]:
             break
         rung -= 1
     return count
@@ -576,10 +634,13 @@ def _contenders(all_: Instances, terms: Terms, one: int) -> int:
 
 
 @inner_kernel
-def _answer(all_: Instances, terms: Terms, scratch: Scratch, found: InstanceAnswers, end: int) -> None:
-    """Write the answer of the window that ends at `end`."""
-    count = _pick(all_, terms, scratch.slots)
+def _answer(all_: Instances, terms: Terms, scratch: Scratch, found: InstanceAnswers, ask: int, end: int) -> None:
+    """Write the answer of a query for the window that ends at `end`, unless it is empty."""
+    count = _pick(all_, terms.asks[ask, ASK_K], all_.registers[NEXT] + terms.asks[ask, ASK_SHIFT], scratch.slots)
+    if count == 0:
+        return
     at = found.cursor[1]
+    found.asks[found.cursor[0]] = ask
     found.ends[found.cursor[0]] = end
     found.counts[found.cursor[0]] = count
     for place in range(count):
@@ -601,9 +662,14 @@ def _answer_until(all_: Instances, terms: Terms, scratch: Scratch, found: Instan
     registers = all_.registers
     upcoming = (position - terms.origin) // terms.every + 1  # the oldest window that ends after it
     while registers[HELD] and registers[NEXT] < upcoming:
-        if found.cursor[0] == found.ends.size or found.cursor[1] + terms.k > found.objects.size:
+        most = min(terms.k, registers[OBJECTS])
+        rows = most * terms.asks.shape[0]
+        windows = found.cursor[0] + terms.asks.shape[0]
+        if windows > found.ends.size or found.cursor[1] + rows > found.objects.size or most > scratch.slots.size:
             return False
-        _answer(all_, terms, scratch, found, terms.origin + registers[NEXT] * terms.every)
+        for ask in range(terms.asks.shape[0]):
+            if (registers[NEXT] - terms.asks[ask, ASK_OFFSET]) % terms.asks[ask, ASK_STEP] == 0:
+                _answer(all_, terms, scratch, found, ask, terms.origin + registers[NEXT] * terms.every)
         _expire(all_, registers[NEXT])
         registers[NEXT] += 1
     registers[NEXT] = max(registers[NEXT], upcoming)
@@ -644,7 +710,7 @@ def reconsider(all_: Instances, terms: Terms, scratch: Scratch, now: int) -> Non
         owner = all_.owners[one]
         known = all_.counts[all_.oldest[owner]]
         since, left = now - all_.lasts[owner], _left(terms, all_.epochs[one], now)
-        _, best = _interval(terms, all_.values[one], all_.counts[one], known, since, left, scratch)
+        _, best = _interval(all_, terms, one, known, since, left, scratch)
         _judge(all_, terms.k, one, best)
         if all_.dominators[one] >= terms.k:
             _remove(all_, one)
@@ -655,7 +721,7 @@ def reconsider(all_: Instances, terms: Terms, scratch: Scratch, now: int) -> Non
 @kernel
 def kth_score(all_: Instances, terms: Terms, scratch: Scratch) -> float:
     """Return the k-th best score at this time, minus infinity if there are fewer than k objects."""
-    count = _pick(all_, terms, scratch.slots)
+    count = _pick(all_, terms.k, NEVER, scratch.slots)
     return all_.current.values[scratch.slots[count - 1]] if count == terms.k else -np.inf
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.incomplete.kernels.attributes import score_of
+from skyband.incomplete.kernels.attributes import Scoring, score_of
 from skyband.incomplete.kernels.instances import InstanceAnswers
 from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.lookup import EMPTY, Lookup, drop, place_of, put
@@ -35,7 +35,8 @@ RUN = 6  # number of the current run of the threshold algorithm; marks visited o
 RECOMPUTED = 7
 SORTED = 8  # sorted accesses
 RANDOM = 9  # random accesses
-REGISTERS = 10
+REPEATED = 10  # dropped tuples of objects that their stream has reported, if it is declared to report them once
+REGISTERS = 11
 
 
 class ListQuery(NamedTuple):
@@ -45,9 +46,9 @@ class ListQuery(NamedTuple):
     size: int
     every: int
     origin: int
-    aggregate: int
-    low: float
-    weights: Floats
+    scoring: Scoring
+    lows: Floats
+    once: bool
 
 
 class TupleRing(NamedTuple):
@@ -170,7 +171,7 @@ def clear_floor(lists: Lists) -> None:
 @kernel
 def rescore(lists: Lists, query: ListQuery, slot: int) -> None:
     """Rescore an object whose values changed and that is not in the view. Insert it into the view if it qualifies."""
-    lists.objects.scores[slot] = score_of(lists.objects.values[slot], query.weights, query.aggregate)
+    lists.objects.scores[slot] = score_of(lists.objects.values[slot], query.scoring, False)
     enter_view(lists, slot)
 
 
@@ -196,7 +197,7 @@ def expire(lists: Lists, query: ListQuery, start: int) -> None:
         if objects.newest[slot, stream] == registers[HEAD]:
             remove(lists.chain, objects.nodes[slot, stream], stream)
             objects.nodes[slot, stream] = NO_NODE
-            objects.values[slot, stream] = query.low
+            objects.values[slot, stream] = query.lows[stream]
         else:
             number = tuples.following[at]
             objects.firsts[slot, stream] = number
@@ -227,7 +228,8 @@ def slot_for(lists: Lists, query: ListQuery, key: int) -> int:
     lists.registers[OBJECTS] += 1
     put(lists.lookup, at, key, 0, slot)
     objects.keys[slot], objects.tuples[slot] = key, 0
-    objects.values[slot] = query.low
+    for stream in range(query.lows.size):
+        objects.values[slot, stream] = query.lows[stream]
     objects.nodes[slot] = NO_NODE
     return slot
 
@@ -238,6 +240,9 @@ def take_in(lists: Lists, query: ListQuery, position: int, key: int, stream: int
     tuples, objects, registers = lists.tuples, lists.objects, lists.registers
     room = tuples.positions.size
     slot = slot_for(lists, query, key)
+    if query.once and objects.nodes[slot, stream] != NO_NODE:
+        registers[REPEATED] += 1
+        return
     leave_view(lists, slot)
     number = registers[TAIL]
     registers[TAIL] += 1
@@ -282,11 +287,11 @@ def rebuild_view(lists: Lists, query: ListQuery) -> None:
             node = chain.links[0, lists.cursors[stream]] if lists.cursors[stream] != NONE else NO_NODE
             if node == NO_NODE:
                 lists.cursors[stream] = NONE
-                lists.highest[stream] = query.low
+                lists.highest[stream] = query.lows[stream]
                 continue
             lists.cursors[stream] = node
             # Objects without a tuple in the stream have the lower bound, and sums of negative values may be below it.
-            lists.highest[stream] = max(chain.keys[node], query.low)
+            lists.highest[stream] = max(chain.keys[node], query.lows[stream])
             registers[SORTED] += 1
             slot = chain.ids[node]
             if objects.met[slot] != registers[RUN]:
@@ -296,7 +301,7 @@ def rebuild_view(lists: Lists, query: ListQuery) -> None:
                 enter_view(lists, slot)
         if registers[VIEW] == most:
             worst = objects.scores[lists.ranked.slots[most - 1]]
-            if worst > score_of(lists.highest, query.weights, query.aggregate):
+            if worst > score_of(lists.highest, query.scoring, True):
                 break
     if registers[VIEW] < registers[OBJECTS]:
         set_floor(lists, lists.ranked.slots[registers[VIEW] - 1])
@@ -309,7 +314,7 @@ def answer(lists: Lists, query: ListQuery, found: InstanceAnswers, end: int) -> 
     if lists.registers[VIEW] < count:
         rebuild_view(lists, query)
     windows, at = found.cursor[0], found.cursor[1]
-    found.ends[windows], found.counts[windows] = end, count
+    found.asks[windows], found.ends[windows], found.counts[windows] = 0, end, count
     for rank in range(count):
         slot = lists.ranked.slots[rank]
         found.objects[at + rank] = lists.objects.keys[slot]
@@ -325,7 +330,10 @@ def answer_until(lists: Lists, query: ListQuery, found: InstanceAnswers, positio
     registers = lists.registers
     upcoming = (position - query.origin) // query.every + 1
     while registers[HEAD] < registers[TAIL] and registers[NEXT] < upcoming:
-        if found.cursor[0] == found.ends.size or found.cursor[1] + query.k > found.objects.size:
+        if (
+            found.cursor[0] == found.ends.size
+            or found.cursor[1] + min(query.k, registers[OBJECTS]) > found.objects.size
+        ):
             return False
         end = query.origin + registers[NEXT] * query.every
         answer(lists, query, found, end)
