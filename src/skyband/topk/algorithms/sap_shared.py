@@ -241,4 +241,5 @@ def _plan(queries: Queries) -> kernels.SharedSapPlan:
     np.maximum.at(ks, of_query, np.minimum(queries.ks, MOST_LISTED))
     most = ks + ks // 2 + 16
     depths = np.maximum.accumulate(most)
-    return kernels.SharedSapPlan(sizes, ks, most, depths, of_query, int(depths[-1]))
+    depth = int(depths[-1])
+    return kernels.SharedSapPlan(sizes, ks, most, depths, of_query, depth, depth + depth // 4 + 16)

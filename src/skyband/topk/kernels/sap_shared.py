@@ -95,6 +95,7 @@ class SharedSapPlan(NamedTuple):
     depths: Ints  # per window size: the longest list of this size and all longer ones
     of_query: Ints  # per query: the number of its window size
     depth: int  # the longest list
+    width: int  # of a row that has room for it
 
 
 class SharedParts(NamedTuple):
@@ -494,7 +495,7 @@ def update_list(sap: SharedSap, plan: SharedSapPlan, c: int, start: int) -> bool
     ring, tops = sap.ring, sap.tops
     tail = ring.span[TAIL]
     head = head_at(ring, max(tops.heads[c], ring.span[HEAD]), start)
-    if width_for(plan.most[c], tail - head) > tops.keys.shape[1]:
+    if tops.keys.shape[1] < plan.width and width_for(plan.most[c], tail - head) > tops.keys.shape[1]:
         sap.registers[LACKS], sap.registers[NEEDS] = TOPS, width_for(plan.most[c], tail - head)
         return False
     tops.heads[c] = head
@@ -505,9 +506,11 @@ def update_list(sap: SharedSap, plan: SharedSapPlan, c: int, start: int) -> bool
         refill(sap, plan, c)
         return True
     if tail - low == 1:
-        key, number = ring.keys[low & (ring.keys.size - 1)], low
-        if tops.complete[c] or ahead(ring, key, number, tops.bar_keys[c], tops.bar_numbers[c]):
-            insert(sap, plan.most[c], c, key, number)
+        key = ring.keys[low & (ring.keys.size - 1)]
+        if tops.complete[c] or (
+            key >= tops.bar_keys[c] and ahead(ring, key, low, tops.bar_keys[c], tops.bar_numbers[c])
+        ):
+            insert(sap, plan.most[c], c, key, low)
     elif low < tail:
         take_new(sap, plan, c, low)
     tops.seen[c] = tail
@@ -516,7 +519,7 @@ def update_list(sap: SharedSap, plan: SharedSapPlan, c: int, start: int) -> bool
     return True
 
 
-@kernel
+@inner_kernel
 def answer_moment(
     sap: SharedSap, plan: SharedSapPlan, queries: Queries, moments: Moments, first: int, answers: Answers
 ) -> int:
@@ -540,9 +543,7 @@ def answer_moment(
             keys, ids = answers.keys[to : to + rows], answers.ids[to : to + rows]
             from_keys, from_ids = tops.keys[c, begin : begin + rows], tops.ids[c, begin : begin + rows]
             for i in range(rows):
-                keys[i] = from_keys[i]
-            for i in range(rows):
-                ids[i] = from_ids[i]
+                keys[i], ids[i] = from_keys[i], from_ids[i]
             answers.cursor[ROWS] = to + rows
             close_window(answers, query, end)
     r[ANSWERED] = 0
@@ -562,7 +563,7 @@ def forget_all(sap: SharedSap, plan: SharedSapPlan) -> None:
         tops.heads[c] = tops.seen[c] = tail
 
 
-@kernel
+@inner_kernel
 def expire(sap: SharedSap, plan: SharedSapPlan, end: int) -> None:
     """Drop partitions that no window ending at `end` or later contains."""
     r, ring, parts = sap.registers, sap.ring, sap.parts
@@ -578,7 +579,7 @@ def expire(sap: SharedSap, plan: SharedSapPlan, end: int) -> None:
         r[OLDEST_PART] += 1
 
 
-@kernel
+@inner_kernel
 def take_rows(
     sap: SharedSap, plan: SharedSapPlan, moments: Moments, rows: Rows, low: int, high: int
 ) -> tuple[int, int]:
