@@ -18,12 +18,43 @@ from skyband.topk.query import TopK
 
 __all__ = ["SapShared"]
 
-MOST_LISTED = 1 << 40  # a larger k is not different from this one, and sums do not overflow
+MARGIN = 16  # a list has room for so many objects more than one and a half times k
 _TABLES = {"ring": rings.Ring, "parts": kernels.SharedParts, "tops": kernels.Tops}
 _ROWS = ("keys", "numbers", "ids")
 
 
 class SapShared(Engine):
+    """Cut the stream into partitions once for all queries, and keep the best objects of each window size.
+
+    Of each partition the d best are candidates, where d is the length of the longest list below; a candidate is dropped
+    when enough candidates of later partitions are better. An object outside of the d best of its partition can be in an
+    answer only if the window's start cuts the partition. As every window size has its own start, several partitions are
+    cut at once. The meaningful objects M of a partition are found when a window needs them for the first time, by one
+    scan from its newest object to its oldest, and are kept best first, so that windows of all sizes read them.
+
+    Each window size has one list with the best objects of its newest window, up to k + k/2 + 16 for the largest k of
+    its queries, which answer from its beginning. A new object is compared with the last entry of the list. The list is
+    read from the partitions again only when so many of its objects have expired that fewer than k remain.
+
+    |C ∪ M| is at most (m + 1)·d + b·l with m partitions of l = √(n·d) objects, of which b are cut by the start of a
+    window of some size and have an M; the lists of the window sizes contain no other objects, except those of windows
+    that are shorter than a partition. Like SAP, it keeps the whole longest window: `counters` contains the
+    `window_objects`. Cost: one comparison per object and window size, O(1) amortised for the lists of partitions,
+    O(d + m) for a list that is read again, and the rows of the answers. Slides need not have common multiples.
+
+    After Zhu, Wang, Yang, Zheng, Wang: SAP: Improving Continuous Top-K Queries over Streaming Data, TKDE 2017, which is
+    about one query.
+
+    >>> import skyband as sb
+    >>> queries = [sb.TopK(name="short", k=1, size=20, slide=1), sb.TopK(name="long", k=2, size=400, slide=3)]
+    >>> monitor = sb.Monitor(queries, algorithm="sap-shared")
+    >>> monitor.push(None, [float(-i) for i in range(500)])
+    >>> monitor.answers().select(["query", "window_end", "score"]).to_pylist()[-1]
+    {'query': 'short', 'window_end': 500, 'score': -480.0}
+    >>> monitor.candidates < monitor.metrics()["window_objects"] and monitor.metrics()["formations"] > 0
+    True
+    """
+
     name = "sap-shared"
     summary = "SAP for many queries: one partition sequence, and the best objects of each window size"
     shares = True
@@ -66,6 +97,8 @@ class SapShared(Engine):
         return kernels.SharedScratch(
             np.zeros(entries),
             np.zeros(entries, np.int64),
+            np.zeros(entries),
+            np.zeros(entries, np.int64),
             np.zeros(longest),
             np.zeros(longest, np.int64),
             empty_waiting(),
@@ -93,6 +126,7 @@ class SapShared(Engine):
             sap = sap._replace(tops=with_room(sap.tops, width, keep=kernels.Tops._fields[3:]))
         else:
             sap = sap._replace(work=self._room(sap.ring.keys.size, max(needs, 2 * sap.work.band_keys.size)))
+        sap.registers[kernels.RECENT_SIZE] = kernels.NOT_FORMED  # it is in the scratch space
         self._sap = sap
 
     def _more_parts(self, width: int) -> kernels.SharedParts:
@@ -189,8 +223,8 @@ class SapShared(Engine):
 
     def load(self, state: State) -> None:
         tables = {name: cls(**state[name]) for name, cls in _TABLES.items()}
-        parts = tables["parts"]
-        r = state["registers"]
+        parts, r = tables["parts"], state["registers"]
+        r[kernels.RECENT_SIZE] = kernels.NOT_FORMED  # it is in the scratch space
         # The open partition is closed with at most this many objects, or has been allocated for more.
         longest = max(64, int(r[kernels.OPEN_LENGTH]), int((parts.ends - parts.begins).max(initial=0)))
         self._moments = Moments(**state["moments"])
@@ -238,8 +272,8 @@ def _plan(queries: Queries) -> kernels.SharedSapPlan:
     sizes = np.ascontiguousarray(ascending[::-1])
     of_query = sizes.size - 1 - of_query.reshape(-1).astype(np.int64)
     ks = np.zeros(sizes.size, np.int64)
-    np.maximum.at(ks, of_query, np.minimum(queries.ks, MOST_LISTED))
-    most = ks + ks // 2 + 16
+    np.maximum.at(ks, of_query, queries.ks)
+    most = ks + ks // 2 + MARGIN
     depths = np.maximum.accumulate(most)
     depth = int(depths[-1])
     return kernels.SharedSapPlan(sizes, ks, most, depths, of_query, depth, depth + depth // 4 + 16)

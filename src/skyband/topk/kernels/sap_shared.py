@@ -62,12 +62,15 @@ ANSWERED = 6  # how many of the queries that are due together have been answered
 LACKS = 7  # what has no room: one of the codes below …
 NEEDS = 8  # … and how much it needs
 EMPTY = 9  # 1: no object can be in an unanswered window
+RECENT_FROM = 10  # the recent objects: those that arrived between the last two window ends, by number
+RECENT_TO = 11
+RECENT_SIZE = 12  # how many of them are in the sorted list of recent objects, or NOT_FORMED
 # Counts
-PARTITIONS = 10
-FORMATIONS = 11  # of M
-REFILLS = 12  # lists read again from the partitions
-INSERTIONS = 13  # objects that entered the list of a window size
-REGISTERS = 14
+PARTITIONS = 13
+FORMATIONS = 14  # of M
+REFILLS = 15  # lists read again from the partitions
+INSERTIONS = 16  # objects that entered the list of a window size
+REGISTERS = 17
 
 # SharedSap.reals
 OPEN_BAR = 0  # the open partition's list contains all of its objects at or above this key that can be candidates
@@ -81,7 +84,7 @@ TOPS = 4
 SCRATCH = 5
 
 SPARE = 64  # entries by which an unsorted list exceeds twice the wanted number before it is cut
-LEAST_LENGTH = 64  # of a partition
+LEAST_LENGTH = 8  # of a partition
 NOT_FORMED = -1
 NOTHING = 2**62
 
@@ -134,6 +137,8 @@ class SharedScratch(NamedTuple):
 
     keys: Floats
     numbers: Ints
+    recent_keys: Floats
+    recent_numbers: Ints
     band_keys: Floats
     band_numbers: Ints
     waiting: Ints
@@ -441,24 +446,88 @@ def drop_expired(tops: Tops, c: int, head: int) -> None:
 
 
 @kernel
+def merge_new(sap: SharedSap, new_keys: Floats, new_numbers: Ints, most: int, c: int, late: int) -> None:
+    """Merge `late` new entries, best first, into the list of a window size."""
+    ring, tops = sap.ring, sap.tops
+    begin, count = tops.begins[c], tops.counts[c]
+    total = min(most, count + late)
+    if begin + total > tops.keys.shape[1]:
+        middle = (tops.keys.shape[1] - total) // 2
+        move_entries(tops, c, begin, begin + count, middle)
+        begin = middle
+    if count + late > most:
+        tops.complete[c] = 0
+    keys, numbers, ids = tops.keys[c, begin:], tops.numbers[c, begin:], tops.ids[c, begin:]
+    # From the last entry to the first, so that no entry is overwritten before it is moved.
+    i, j = count - 1, late - 1
+    while j >= 0:
+        at = i + j + 1
+        if i >= 0 and ahead(ring, new_keys[j], new_numbers[j], keys[i], numbers[i]):
+            if at < most:
+                keys[at], numbers[at], ids[at] = keys[i], numbers[i], ids[i]
+            i -= 1
+        else:
+            if at < most:
+                keys[at], numbers[at], ids[at] = new_keys[j], new_numbers[j], id_of(ring, new_numbers[j])
+                tops.oldest[c] = min(tops.oldest[c], new_numbers[j])
+                sap.registers[INSERTIONS] += 1
+            j -= 1
+    tops.begins[c], tops.counts[c] = begin, total
+    if not tops.complete[c] and total == most:
+        tops.bar_keys[c], tops.bar_numbers[c] = keys[total - 1], numbers[total - 1]
+
+
+@kernel
+def sort_recent(sap: SharedSap, plan: SharedSapPlan) -> None:
+    """Sort the recent objects that can be in any list, once for all window sizes."""
+    r, ring, tops, work, bar = sap.registers, sap.ring, sap.tops, sap.work, np.inf
+    for c in range(tops.complete.size):
+        bar = min(bar, -np.inf if tops.complete[c] else tops.bar_keys[c])
+    keys, numbers = work.recent_keys, work.recent_numbers
+    size, bar = add_range(ring, keys, numbers, 0, plan.depth, bar, r[RECENT_FROM], r[RECENT_TO])
+    best = min(size, plan.depth)
+    bring_best_pairs_forward(ring, keys, numbers, size, best)
+    sort_pairs(ring, keys, numbers, 0, best, work.waiting)
+    r[RECENT_SIZE] = best
+
+
+@kernel
+def take_recent(sap: SharedSap, plan: SharedSapPlan, c: int) -> None:
+    """Merge the recent objects that belong to the list of a window size into it."""
+    r, ring, tops, most, late = sap.registers, sap.ring, sap.tops, plan.most[c], 0
+    if r[RECENT_SIZE] == NOT_FORMED:
+        sort_recent(sap, plan)
+    keys, numbers, size = sap.work.recent_keys, sap.work.recent_numbers, min(most, r[RECENT_SIZE])
+    if tops.complete[c]:
+        late = size
+        if tops.counts[c] + r[RECENT_TO] - r[RECENT_FROM] > most:
+            tops.complete[c] = 0
+    else:
+        while late < size and ahead(ring, keys[late], numbers[late], tops.bar_keys[c], tops.bar_numbers[c]):
+            late += 1
+    if late:
+        merge_new(sap, keys, numbers, most, c, late)
+
+
+@kernel
 def take_new(sap: SharedSap, plan: SharedSapPlan, c: int, low: int) -> None:
-    """Compare the objects from number `low` on with the list of a window size, and insert those that belong to it."""
-    ring, tops, most = sap.ring, sap.tops, plan.most[c]
-    tail, mask = ring.span[TAIL], ring.keys.size - 1
-    while low < tail:
-        slot = low & mask
-        stop = min(slot + tail - low, ring.keys.size)
-        shift, i = low - slot, slot
-        while i < stop:
-            if not tops.complete[c] and stop - i >= BLOCK:
-                i = skip_hopeless(ring.keys, i, stop, tops.bar_keys[c])
-            until = min(stop, i + BLOCK)
-            while i < until:
-                key, number = ring.keys[i], i + shift
-                if tops.complete[c] or ahead(ring, key, number, tops.bar_keys[c], tops.bar_numbers[c]):
-                    insert(sap, most, c, key, number)
-                i += 1
-        low = stop + shift
+    """Merge the objects from number `low` on that belong to the list of a window size into it."""
+    ring, tops, work, most, late = sap.ring, sap.tops, sap.work, plan.most[c], 0
+    bar = -np.inf if tops.complete[c] else tops.bar_keys[c]
+    size, bar = add_range(ring, work.keys, work.numbers, 0, most, bar, low, ring.span[TAIL])
+    if size > most:
+        bring_best_pairs_forward(ring, work.keys, work.numbers, size, most)
+        size = most
+    for i in range(size):
+        key, number = work.keys[i], work.numbers[i]
+        if tops.complete[c] or ahead(ring, key, number, tops.bar_keys[c], tops.bar_numbers[c]):
+            work.keys[late], work.numbers[late] = key, number
+            late += 1
+    if tops.counts[c] + ring.span[TAIL] - low > most:
+        tops.complete[c] = 0  # if it was, all new objects belong to the list, and some find no room
+    if late:
+        sort_pairs(ring, work.keys, work.numbers, 0, late, work.waiting)
+        merge_new(sap, work.keys, work.numbers, most, c, late)
 
 
 @inner_kernel
@@ -511,6 +580,8 @@ def update_list(sap: SharedSap, plan: SharedSapPlan, c: int, start: int) -> bool
             key >= tops.bar_keys[c] and ahead(ring, key, low, tops.bar_keys[c], tops.bar_numbers[c])
         ):
             insert(sap, plan.most[c], c, key, low)
+    elif low == sap.registers[RECENT_FROM] and low < tail:
+        take_recent(sap, plan, c)
     elif low < tail:
         take_new(sap, plan, c, low)
     tops.seen[c] = tail
@@ -526,6 +597,8 @@ def answer_moment(
     """Answer the queries that are due first; return a status. The next call continues where this one stopped."""
     r, tops, lattice = sap.registers, sap.tops, moments.heap[0]
     end = moments.due[lattice]
+    if r[RECENT_TO] < sap.ring.span[TAIL]:
+        r[RECENT_FROM], r[RECENT_TO], r[RECENT_SIZE] = r[RECENT_TO], sap.ring.span[TAIL], NOT_FORMED
     for at in range(moments.begins[lattice] + r[ANSWERED], moments.begins[lattice + 1]):
         query = moments.members[at]
         start = end - queries.sizes[query]
@@ -557,6 +630,7 @@ def forget_all(sap: SharedSap, plan: SharedSapPlan) -> None:
     sap.ring.span[HEAD] = tail
     r[OLDEST_PART] = r[NEWEST_PART]
     r[EMPTY] = 1
+    r[RECENT_FROM], r[RECENT_TO], r[RECENT_SIZE] = tail, tail, NOT_FORMED
     open_partition(sap, plan)
     for c in range(tops.counts.size):
         tops.counts[c], tops.complete[c], tops.oldest[c] = 0, 1, NOTHING
