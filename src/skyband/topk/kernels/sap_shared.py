@@ -83,6 +83,7 @@ PARTS = 3
 TOPS = 4
 SCRATCH = 5
 
+FEW = 16  # new entries are located by binary search if the list has this many times more entries
 SPARE = 64  # entries by which an unsorted list exceeds twice the wanted number before it is cut
 LEAST_LENGTH = 8  # of a partition
 NOT_FORMED = -1
@@ -382,10 +383,9 @@ def refill(sap: SharedSap, plan: SharedSapPlan, c: int) -> None:
     r[REFILLS] += 1
 
 
-@kernel
-def move_entries(tops: Tops, c: int, low: int, high: int, to: int) -> None:
+@inner_kernel
+def move_entries(keys: Floats, numbers: Ints, ids: Ints, low: int, high: int, to: int) -> None:
     """Move the entries ``[low, high)`` of a row so that they begin at `to`."""
-    keys, numbers, ids = tops.keys[c], tops.numbers[c], tops.ids[c]
     if to < low:
         for i in range(high - low):
             keys[to + i], numbers[to + i], ids[to + i] = keys[low + i], numbers[low + i], ids[low + i]
@@ -408,13 +408,13 @@ def insert(sap: SharedSap, most: int, c: int, key: float, number: int) -> None:
         left = 2 * place < count
         if (left and begin == 0) or (not left and begin + count == width):
             middle = (width - count) // 2
-            move_entries(tops, c, begin, begin + count, middle)
+            move_entries(tops.keys[c], tops.numbers[c], tops.ids[c], begin, begin + count, middle)
             begin = middle
         if left:
-            move_entries(tops, c, begin, begin + place, begin - 1)
+            move_entries(tops.keys[c], tops.numbers[c], tops.ids[c], begin, begin + place, begin - 1)
             begin -= 1
         else:
-            move_entries(tops, c, begin + place, begin + count, begin + place + 1)
+            move_entries(tops.keys[c], tops.numbers[c], tops.ids[c], begin + place, begin + count, begin + place + 1)
         at = begin + place
         tops.keys[c, at], tops.numbers[c, at], tops.ids[c, at] = key, number, id_of(ring, number)
         tops.oldest[c] = min(tops.oldest[c], number)
@@ -425,56 +425,109 @@ def insert(sap: SharedSap, most: int, c: int, key: float, number: int) -> None:
         tops.bar_keys[c], tops.bar_numbers[c] = tops.keys[c, begin + count - 1], tops.numbers[c, begin + count - 1]
 
 
+@inner_kernel
+def lowest(numbers: Ints) -> int:
+    """The lowest of the numbers; NOTHING if there is none."""
+    found = NOTHING
+    for number in numbers:
+        found = min(found, number)
+    return found
+
+
 @kernel
 def drop_expired(tops: Tops, c: int, head: int) -> None:
     """Remove the expired objects from the list of a window size."""
     numbers, begin, stop = tops.numbers[c], tops.begins[c], tops.begins[c] + tops.counts[c]
     while begin < stop and numbers[begin] < head:
         begin += 1
-    oldest = NOTHING
-    for number in numbers[begin:stop]:
-        oldest = min(oldest, number)
+    oldest = lowest(numbers[begin:stop])
     if oldest < head:
-        keys, ids, kept, oldest = tops.keys[c], tops.ids[c], begin, NOTHING
-        for i in range(begin, stop):
-            if numbers[i] >= head:
-                keys[kept], numbers[kept], ids[kept] = keys[i], numbers[i], ids[i]
-                oldest = min(oldest, numbers[i])
-                kept += 1
+        keys, ids, kept, i = tops.keys[c], tops.ids[c], begin, begin
+        while i < stop:
+            j = i
+            while j < stop and numbers[j] >= head:
+                j += 1
+            if kept < i < j:
+                move_entries(keys, numbers, ids, i, j, kept)
+            kept += j - i
+            i = j
+            while i < stop and numbers[i] < head:
+                i += 1
         stop = kept
+        oldest = lowest(numbers[begin:stop])
     tops.begins[c], tops.counts[c], tops.oldest[c] = begin, stop - begin, oldest
 
 
 @kernel
-def merge_new(sap: SharedSap, new_keys: Floats, new_numbers: Ints, most: int, c: int, late: int) -> None:
-    """Merge `late` new entries, best first, into the list of a window size."""
+def merge_in_front(sap: SharedSap, new_keys: Floats, new_numbers: Ints, c: int, late: int) -> None:
+    """Merge `late` new entries, best first, by moving the better entries of the list to the left."""
     ring, tops = sap.ring, sap.tops
-    begin, count = tops.begins[c], tops.counts[c]
+    keys, numbers, ids = tops.keys[c], tops.numbers[c], tops.ids[c]
+    begin, count, width = tops.begins[c], tops.counts[c], tops.keys.shape[1]
+    if begin < late:
+        move_entries(keys, numbers, ids, begin, begin + count, width - count)
+        begin = width - count
+    at = begin
+    for j in range(late):
+        key, number, low = new_keys[j], new_numbers[j], at
+        at += how_many_ahead(ring, keys[at:], numbers[at:], begin + count - at, key, number)
+        move_entries(keys, numbers, ids, low, at, low + j - late)
+        to = at + j - late
+        keys[to], numbers[to], ids[to] = key, number, id_of(ring, number)
+    tops.begins[c], tops.counts[c] = begin - late, count + late
+
+
+@kernel
+def merge_behind(sap: SharedSap, new_keys: Floats, new_numbers: Ints, most: int, c: int, late: int) -> None:
+    """Merge `late` new entries, best first, by moving the worse entries of the list to the right; keep `most`."""
+    ring, tops = sap.ring, sap.tops
+    keys, numbers, ids = tops.keys[c], tops.numbers[c], tops.ids[c]
+    begin, count, width = tops.begins[c], tops.counts[c], tops.keys.shape[1]
     total = min(most, count + late)
-    if begin + total > tops.keys.shape[1]:
-        middle = (tops.keys.shape[1] - total) // 2
-        move_entries(tops, c, begin, begin + count, middle)
+    if begin + total > width:
+        middle = (width - total) // 2
+        move_entries(keys, numbers, ids, begin, begin + count, middle)
         begin = middle
+    keys, numbers, ids = keys[begin:], numbers[begin:], ids[begin:]
+    # From the last entry to the first, so that no entry is overwritten before it is moved.
+    stop, few = count, FEW * late < count
+    for j in range(late - 1, -1, -1):
+        key, number, place = new_keys[j], new_numbers[j], stop
+        if few:
+            place = how_many_ahead(ring, keys, numbers, stop, key, number)
+        else:
+            while place > 0 and ahead(ring, key, number, keys[place - 1], numbers[place - 1]):
+                place -= 1
+        move_entries(keys, numbers, ids, place, max(place, min(stop, most - j - 1)), place + j + 1)
+        stop, at = place, place + j
+        if at < most:
+            keys[at], numbers[at], ids[at] = key, number, id_of(ring, number)
+    tops.begins[c], tops.counts[c] = begin, total
+
+
+@kernel
+def merge_new(sap: SharedSap, new_keys: Floats, new_numbers: Ints, most: int, c: int, late: int) -> None:
+    """Merge `late` new entries, best first, into the list of a window size, and drop what exceeds its length."""
+    ring, tops = sap.ring, sap.tops
+    begin, count, width = tops.begins[c], tops.counts[c], tops.keys.shape[1]
+    middle = begin + count // 2
+    if (
+        count + late <= width
+        and count > 1
+        and ahead(ring, new_keys[late - 1], new_numbers[late - 1], tops.keys[c, middle], tops.numbers[c, middle])
+    ):
+        merge_in_front(sap, new_keys, new_numbers, c, late)
+    else:
+        merge_behind(sap, new_keys, new_numbers, most, c, late)
     if count + late > most:
         tops.complete[c] = 0
-    keys, numbers, ids = tops.keys[c, begin:], tops.numbers[c, begin:], tops.ids[c, begin:]
-    # From the last entry to the first, so that no entry is overwritten before it is moved.
-    i, j = count - 1, late - 1
-    while j >= 0:
-        at = i + j + 1
-        if i >= 0 and ahead(ring, new_keys[j], new_numbers[j], keys[i], numbers[i]):
-            if at < most:
-                keys[at], numbers[at], ids[at] = keys[i], numbers[i], ids[i]
-            i -= 1
-        else:
-            if at < most:
-                keys[at], numbers[at], ids[at] = new_keys[j], new_numbers[j], id_of(ring, new_numbers[j])
-                tops.oldest[c] = min(tops.oldest[c], new_numbers[j])
-                sap.registers[INSERTIONS] += 1
-            j -= 1
-    tops.begins[c], tops.counts[c] = begin, total
+    total, begin = min(most, count + late), tops.begins[c]
+    tops.counts[c] = total
+    for j in range(late):
+        tops.oldest[c] = min(tops.oldest[c], new_numbers[j])
+    sap.registers[INSERTIONS] += late
     if not tops.complete[c] and total == most:
-        tops.bar_keys[c], tops.bar_numbers[c] = keys[total - 1], numbers[total - 1]
+        tops.bar_keys[c], tops.bar_numbers[c] = tops.keys[c, begin + total - 1], tops.numbers[c, begin + total - 1]
 
 
 @kernel
