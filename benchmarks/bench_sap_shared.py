@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -67,7 +67,8 @@ def places(*, quick: bool) -> Iterator[Place]:
     for stream in STREAMS:
         for name, values in VARIED.items():
             for value in values[:-1] if quick else values:
-                found[Place(stream)._replace(**{name: value})] = None
+                asked: dict[str, Any] = {name: value}
+                found[Place(stream, **asked)] = None
     yield from found
 
 
@@ -82,21 +83,15 @@ def queries_of(place: Place) -> tuple[TopK, ...]:
     return tuple(found)
 
 
-class Timed(NamedTuple):
-    """CPU time per object with all answers written: the median of a few rounds."""
+def timed(place: Place, name: str, cap: float) -> float | None:
+    """CPU nanoseconds per object with all answers written, once the longest window is full: the median of some rounds.
 
-    ns: float
-    scaled: bool = False  # a sample of the engines was timed
-
-
-def timed(place: Place, name: str, cap: float) -> Timed | None:
-    """Fill the longest window, then time rounds; None if that takes more than `cap` seconds."""
+    None if all of that takes more than `cap` seconds.
+    """
     queries = queries_of(place)
-    engines: Sequence[Engine]
-    if name == ALONE:
-        engines = [ENGINES[name]([query]) for query in queries[:SAMPLE]]
-    else:
-        engines = [ENGINES[name](queries)]
+    engines: list[Engine] = (
+        [ENGINES[name]([query]) for query in queries[:SAMPLE]] if name == ALONE else [ENGINES[name](queries)]
+    )
     rows = sum(query.k for query in queries) / place.slide
     step = max(1, int(min(20_000, MOST_ROWS / rows)) // place.slide) * place.slide
     filled = place.window + place.window // 4
@@ -117,17 +112,14 @@ def timed(place: Place, name: str, cap: float) -> Timed | None:
         if fed >= filled:
             rounds.append(took / count)
         fed += count
-    return Timed(1e9 * statistics.median(rounds) * len(queries) / min(len(queries), SAMPLE if name == ALONE else 2**31),
-                 scaled=name == ALONE and len(queries) > SAMPLE)
+    return 1e9 * statistics.median(rounds) * (len(queries) / len(engines) if name == ALONE else 1)
 
 
-def row_of(place: Place, found: dict[str, Timed | None]) -> list[str]:
+def row_of(place: Place, found: dict[str, float | None]) -> list[str]:
     """A row of the table: times, and how many times faster sap-shared is than each other way."""
     mine = found["sap-shared"]
-    cells = [report.amount(one.ns) if (one := found[name]) else "-" for name in (*SHARED, ALONE)]
-    ratios = [
-        f"{one.ns / mine.ns:.2f}×" if mine and (one := found[name]) else "-" for name in (*SHARED[1:], ALONE)
-    ]
+    cells = [report.amount(one) if (one := found[name]) else "-" for name in (*SHARED, ALONE)]
+    ratios = [f"{one / mine:.2f}×" if mine and (one := found[name]) else "-" for name in (*SHARED[1:], ALONE)]
     return [place.stream, *(report.short(value) for value in place[1:]), *cells, *ratios]
 
 
@@ -135,7 +127,7 @@ def run(*, quick: bool = False) -> None:
     """Measure the grid and print the ratios."""
     if not quick:
         report.into_page("sap-shared-machine", report.machine(), page=PAGE)
-    cap, rows, ratios = (3.0 if quick else 20.0), [], []
+    cap, rows, ratios = (2.0 if quick else 5.0), [], []
     for name in (*SHARED, ALONE):
         timed(Place("uniform", queries=2, slide=1, window=100, k=2), name, 300.0)  # compiles
     for place in places(quick=quick):
@@ -143,7 +135,7 @@ def run(*, quick: bool = False) -> None:
         rows.append(row_of(place, found))
         print(*rows[-1], flush=True)
         if (mine := found["sap-shared"]) and (other := found["panes"]):
-            ratios.append(other.ns / mine.ns)
+            ratios.append(other / mine)
     heads = ["stream", "queries", "slide", "window", "k", *(f"{name}, ns/object" for name in (*SHARED, ALONE))]
     heads += [f"{name}/sap-shared" for name in (*SHARED[1:], ALONE)]
     report.show("sap-shared", "sap-shared against other engines", heads, rows, write=not quick, page=PAGE)

@@ -229,7 +229,8 @@ def test_many_time_windows_are_chosen_for_when_one_has_been_seen():
     for low in range(0, 30_000, 1_000):
         monitor.push(stream.position[low : low + 1_000], stream.score[low : low + 1_000])
         seen.append(monitor.algorithm)
-    assert seen[0] == "panes" and seen[-1] == "sap-shared"
+    assert seen[0] == "panes"
+    assert seen[-1] == "sap-shared"
     monitor.finish()
     assert monitor.answers().equals(sb.replay(queries, *stream, algorithm="panes"))
 

@@ -78,7 +78,9 @@ def cut_at(random, rows):
 def test_count_windows_agree_with_the_definition(order, seed, margin):
     random = np.random.default_rng([seed, margin, *map(ord, order)])
     n = int(random.integers(150, 400))
-    rows = [(float(score), int(id_)) for score, id_ in zip(ORDERS[order](random, n), random.integers(0, 50, n))]
+    rows = [
+        (float(score), int(id_)) for score, id_ in zip(ORDERS[order](random, n), random.integers(0, 50, n), strict=True)
+    ]
     queries = asked_of(random, int(random.integers(1, 5)), 150)
     named = [count_query(query, name=f"q{place}") for place, query in enumerate(queries)]
     found, _ = run(named, cut_at(random, rows), push_count)
@@ -93,7 +95,7 @@ def test_time_windows_agree_with_the_definition(order, seed, margin):
     steps = random.choice([0, 0, 1, 2], n)
     steps[random.integers(0, n)] = random.choice([0, 100, 1000])  # sometimes everything expires
     scores, ids = ORDERS[order](random, n), random.integers(0, 50, n)
-    rows = [(int(at), float(score), int(id_)) for at, score, id_ in zip(np.cumsum(steps), scores, ids)]
+    rows = [(int(at), float(score), int(id_)) for at, score, id_ in zip(np.cumsum(steps), scores, ids, strict=True)]
     queries = asked_of(random, int(random.integers(1, 5)), 120)
     named = [time_query(query, name=f"q{place}") for place, query in enumerate(queries)]
     found, monitor = run(named, cut_at(random, rows), push_time)
@@ -126,9 +128,7 @@ def test_candidates_stay_within_the_bound(order):
         live = np.arange(r[kernels.OLDEST_PART], r[kernels.NEWEST_PART]) % max(1, parts.begins.size)
         formed = [at for at in live if parts.formed[at] != kernels.NOT_FORMED]
         lengths = parts.ends[formed] - parts.begins[formed]
-        lists = (live.size + 1) * depth + int(r[kernels.OPEN_SIZE]) + lengths.sum()
-        short = sum(min(size, int(most)) for (_, size, _), most in zip(LONG, engine._plan.most[::-1]) if size < 500)
-        assert monitor.candidates <= min(3000, lists + short)
+        assert monitor.candidates <= (live.size + 2) * depth + kernels.SPARE + lengths.sum()
         assert (parts.counts[live] <= depth).all()
     metrics = monitor.metrics()
     assert 2_990 <= metrics["window_objects"] <= 3_000
@@ -157,9 +157,7 @@ def test_a_huge_k_needs_no_memory_of_its_own():
 
 
 def test_groups_have_their_own_windows():
-    queries = [
-        sb.TopK(name=f"{size}", k=3, size=size, slide=1, partition_by=["g"]) for size in (10, 60)
-    ]
+    queries = [sb.TopK(name=f"{size}", k=3, size=size, slide=1, partition_by=["g"]) for size in (10, 60)]
     random = np.random.default_rng(2)
     scores, groups = random.random(1_500), random.integers(0, 4, 1_500)
     tables = [sb.replay(queries, None, scores, algorithm=name, groups=groups) for name in ("sap-shared", "panes")]

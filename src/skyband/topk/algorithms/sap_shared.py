@@ -36,8 +36,8 @@ class SapShared(Engine):
     its queries, which answer from its beginning. A new object is compared with the last entry of the list. The list is
     read from the partitions again only when so many of its objects have expired that fewer than k remain.
 
-    |C ∪ M| is at most (m + 1)·d + b·l with m partitions of l = √(n·d) objects, of which b are cut by the start of a
-    window of some size and have an M; the lists of the window sizes contain no other objects, except those of windows
+    |C ∪ M| is at most (m + 2)·d + 64 + b·l with m partitions of l = √(n·d) objects, of which b are cut by the start of
+    a window of some size and have an M; the lists of the window sizes contain no other objects, except those of windows
     that are shorter than a partition. Like SAP, it keeps the whole longest window: `counters` contains the
     `window_objects`. Cost: one comparison per object and window size, O(1) amortised for the lists of partitions,
     O(d + m) for a list that is read again, and the rows of the answers. Slides need not have common multiples.
@@ -66,7 +66,7 @@ class SapShared(Engine):
         sizes = self._plan.sizes.size
         registers = np.zeros(kernels.REGISTERS, np.int64)
         registers[kernels.EMPTY], registers[kernels.OPEN_LENGTH] = 1, kernels.LEAST_LENGTH
-        columns = {
+        columns: dict[str, Any] = {
             name: np.zeros(sizes, np.float64 if name == "bar_keys" else np.int64) for name in kernels.Tops._fields[3:]
         }
         columns |= {
@@ -76,7 +76,11 @@ class SapShared(Engine):
         numbers = np.zeros(0, np.int64)
         self._sap = kernels.SharedSap(
             ring=rings.Ring(
-                np.zeros(64), *(np.zeros(64, np.int64) for _ in range(3)), span=np.zeros(rings.SPAN, np.int64)
+                np.zeros(64),
+                np.zeros(64, np.int64),
+                np.zeros(64, np.int64),
+                np.zeros(64, np.int64),
+                np.zeros(rings.SPAN, np.int64),
             ),
             parts=kernels.SharedParts(
                 np.zeros((0, 0)), np.zeros((0, 0), np.int64), np.zeros((0, 0), np.int64), *(numbers for _ in range(5))
@@ -144,13 +148,14 @@ class SapShared(Engine):
     def _live(self) -> Ints:
         """The numbers of the objects that an unanswered window can contain."""
         ring, span = self._sap.ring, self._sap.ring.span
-        numbers = np.arange(span[rings.HEAD], span[rings.TAIL])
+        numbers: Ints = np.arange(span[rings.HEAD], span[rings.TAIL])
         if self._sap.registers[kernels.EMPTY]:
             return numbers[:0]
         start = int((self._moments.due - self._moments.longest).min())
         if not span[rings.LOOSE_POSITIONS]:
             return numbers[max(0, start - int(span[rings.HEAD] + span[rings.POSITION_BASE])) :]
-        return numbers[ring.positions[numbers % ring.keys.size] >= start]
+        live: Ints = numbers[ring.positions[numbers % ring.keys.size] >= start]
+        return live
 
     @property
     def object_count(self) -> int:
