@@ -48,10 +48,10 @@ class SapShared(Engine):
     >>> import skyband as sb
     >>> queries = [sb.TopK(name="short", k=1, size=20, slide=1), sb.TopK(name="long", k=2, size=400, slide=3)]
     >>> monitor = sb.Monitor(queries, algorithm="sap-shared")
-    >>> monitor.push(None, [float(-i) for i in range(500)])
+    >>> monitor.push(None, [float(i * 37 % 101) for i in range(500)])
     >>> monitor.answers().select(["query", "window_end", "score"]).to_pylist()[-1]
-    {'query': 'short', 'window_end': 500, 'score': -480.0}
-    >>> monitor.candidates < monitor.metrics()["window_objects"] and monitor.metrics()["formations"] > 0
+    {'query': 'short', 'window_end': 500, 'score': 98.0}
+    >>> monitor.candidates < monitor.metrics()["window_objects"] and monitor.metrics()["partitions"] > 0
     True
     """
 
@@ -216,20 +216,20 @@ class SapShared(Engine):
         return {"window_objects": self.object_count} | {name: int(r[at]) for name, at in counted.items()}
 
     def state(self) -> dict[str, Any]:
-        sap = self._sap
+        sap, registers = self._sap, self._sap.registers.copy()
+        registers[kernels.RECENT_SIZE] = kernels.NOT_FORMED  # the recent objects are in the scratch space
         return {
             **{name: packed(getattr(sap, name)) for name in _TABLES},
             "open_keys": sap.open_keys.copy(),
             "open_numbers": sap.open_numbers.copy(),
             "reals": sap.reals.copy(),
-            "registers": sap.registers.copy(),
+            "registers": registers,
             "moments": packed(self._moments),
         }
 
     def load(self, state: State) -> None:
         tables = {name: cls(**state[name]) for name, cls in _TABLES.items()}
         parts, r = tables["parts"], state["registers"]
-        r[kernels.RECENT_SIZE] = kernels.NOT_FORMED  # it is in the scratch space
         # The open partition is closed with at most this many objects, or has been allocated for more.
         longest = max(64, int(r[kernels.OPEN_LENGTH]), int((parts.ends - parts.begins).max(initial=0)))
         self._moments = Moments(**state["moments"])
