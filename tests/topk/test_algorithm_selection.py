@@ -196,8 +196,43 @@ def test_an_empty_window_is_estimated():
 def test_what_sap_does_not_serve_is_left_to_panes():
     assert chosen(100, 100_000, 100, ties="rank") == "panes"
     assert chosen(100, 100_000, 100, partition_by=["g"]) == "panes"
-    two = [sb.TopK(name=name, k=100, size=100_000, slide=100) for name in "ab"]
-    assert choose(two).algorithm == "panes"
+
+
+def several(*queries, **more):
+    return [sb.TopK(name=f"q{i}", k=k, size=size, slide=slide, **more) for i, (k, size, slide) in enumerate(queries)]
+
+
+@pytest.mark.parametrize(
+    ("queries", "best"),
+    [
+        ([(100, 100_000, 100), (10, 500, 1)], "sap-shared"),
+        ([(100, 100_000, 101), (10, 500, 1)], "panes"),  # ten times slide times k is more than the window
+        ([(101, 100_000, 1), (10, 500, 100)], "panes"),  # the longest slide and the largest k count
+        ([(10, 2 * MOST_KEPT, 1), (10, 500, 1)], "panes"),  # too long to be kept whole
+        ([(2_000, 100_000 + i, 1) for i in range(501)], "panes"),  # too many lists
+    ],
+)
+def test_many_queries_with_short_slides_share_partitions(queries, best):
+    chosen = choose(several(*queries))
+    assert chosen.algorithm == sb.Monitor(several(*queries)).algorithm == best
+    assert ("best rows of each window size" in chosen.why) == (best == "sap-shared")
+    assert choose(several(*queries, ties="rank")).algorithm == "panes"
+    assert choose(several(*queries, partition_by=["g"])).algorithm == "panes"
+
+
+def test_many_time_windows_are_chosen_for_when_one_has_been_seen():
+    queries = [sb.TopK(name=f"{s}", k=10, size=f"{s} seconds", slide="10 milliseconds") for s in (2, 10)]
+    assert "switches to sap-shared" in choose(queries).why
+    assert "if it switches to the algorithm sap-shared" in sb.Workload(queries).explain()
+    stream, seen = uniform(30_000, seed=1), []
+    monitor = sb.Monitor(queries)
+    for low in range(0, 30_000, 1_000):
+        monitor.push(stream.position[low : low + 1_000], stream.score[low : low + 1_000])
+        seen.append(monitor.algorithm)
+    assert seen[0] == "panes"
+    assert seen[-1] == "sap-shared"
+    monitor.finish()
+    assert monitor.answers().equals(sb.replay(queries, *stream, algorithm="panes"))
 
 
 def test_time_windows_are_chosen_for_when_one_has_been_seen():
@@ -246,7 +281,7 @@ def test_queries_that_come_and_go():
     assert monitor.algorithm == "sap"
     monitor.push(None, scores[:1_000])
     monitor.add(count_query(Asked(k=5, size=300, slide=3), name="b"))
-    assert monitor.algorithm == "panes"
+    assert monitor.algorithm == "sap-shared"
     monitor.push(None, scores[1_000:2_000])
     monitor.remove("b")
     assert monitor.algorithm == "sap"

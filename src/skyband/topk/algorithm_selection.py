@@ -34,6 +34,10 @@ FALLING = 0.9  # MinTopk is faster if the excess is at least this part of the la
 LONG_SLIDE = 8  # slides have at least this many times k objects (and are not short),
 SLIDES = 50  # and a window has at least this many of them
 MOST_WINDOWS = 1 << 16  # open at once: MinTopk keeps 16 bytes for each
+# The work of sap-shared per slide and window size grows with the number of objects that enter and leave a list of about
+# k objects, that of panes with the candidates (benchmarks/reports/sap_shared.md).
+SHARED_PART = 10  # sap-shared needs windows of at least this many times the longest slide times the largest k
+MOST_LISTED = 1_000_000  # objects in all lists: sap-shared keeps about 45 bytes for each
 
 
 class Choice(NamedTuple):
@@ -64,6 +68,8 @@ def choose(
     """
     best = best_engine(queries, seen, excess, grouped=grouped)
     why, query = _why_panes(queries), queries[0]
+    if not grouped and _could_be_shared(queries):
+        return _choice_for_many(queries, best)
     if grouped or not _could_be_sap(queries):
         return Choice(best, why)
     if not isinstance(query.window, SlidingWindow):
@@ -88,6 +94,8 @@ def best_engine(
 ) -> str:
     """Return the algorithm that `choose` returns, without the reason for it."""
     query = queries[0]
+    if not grouped and _could_be_shared(queries):
+        return "sap-shared" if _is_shared(queries, seen or _known_together(queries)) else "panes"
     if grouped or not _could_be_sap(queries) or not isinstance(query.window, SlidingWindow):
         return "panes"
     seen = seen or _known(query)
@@ -116,6 +124,9 @@ def random_excess(query: TopK, seen: Seen) -> float:
 def may_switch(queries: Sequence[TopK]) -> bool:
     """Whether `auto` starts with panes and may switch to an engine that keeps more when it has seen the stream."""
     query = queries[0]
+    if _could_be_shared(queries):
+        # How many rows a position has does not matter: the rule compares products of lengths.
+        return queries[0].axis == "time" and _has_short_slides(queries, _longest(queries))
     if not _could_be_sap(queries) or not isinstance(query.window, SlidingWindow):
         return False
     seen = _known(query)
@@ -152,6 +163,43 @@ def _is_sap(k: int, seen: Seen, excess: float) -> bool:
     return seen.slide <= SHORT_SLIDE or CANDIDATES * excess >= seen.slide**2
 
 
+def _is_shared(queries: Sequence[TopK], seen: Seen | None) -> bool:
+    """Whether sap-shared is expected to be faster than panes; `seen` is the longest window and the longest slide."""
+    return seen is not None and seen.size <= MOST_KEPT and _has_short_slides(queries, seen)
+
+
+def _has_short_slides(queries: Sequence[TopK], seen: Seen) -> bool:
+    """Whether few objects enter and leave a list per slide, and there are not too many lists."""
+    k, lists = max(query.k for query in queries), len({query.window.longest for query in queries})
+    return SHARED_PART * max(seen.slide, 1.0) * k <= seen.size and lists * k <= MOST_LISTED
+
+
+def _choice_for_many(queries: Sequence[TopK], best: str) -> Choice:
+    """Return the reason for the choice between panes and sap-shared."""
+    if best == "sap-shared":
+        return Choice(best, f"fastest for many queries if slides are short; {_KEEPS_SHARED}")
+    why = _why_panes(queries)
+    return Choice(best, f"{why}; switches to sap-shared when a window has been seen" if may_switch(queries) else why)
+
+
+def _longest(queries: Sequence[TopK]) -> Seen:
+    """Return the longest window and the longest slide, as positions."""
+    windows = [query.window for query in queries if isinstance(query.window, SlidingWindow)]
+    return Seen(max(window.size for window in windows), max(window.slide for window in windows))
+
+
+def _known_together(queries: Sequence[TopK]) -> Seen | None:
+    """Return the longest window and the longest slide of count windows."""
+    return _longest(queries) if queries[0].axis == "count" else None
+
+
+def _could_be_shared(queries: Sequence[TopK]) -> bool:
+    """Whether there are several queries, without ties, groups and listed windows."""
+    return len(queries) > 1 and not any(
+        query.ties == "rank" or query.partition_by or not isinstance(query.window, SlidingWindow) for query in queries
+    )
+
+
 def _known(query: TopK) -> Seen | None:
     """Return the sizes of a count window."""
     window = query.window
@@ -171,6 +219,7 @@ _MORE = (
     "switches to sap if there are many more candidates than in random order, for example while scores fall; sap also "
     "keeps 8 to 24 bytes per row of the window"
 )
+_KEEPS_SHARED = "keeps the scores of the longest window, and the best rows of each window size"
 _KEEPS = "keeps the scores of the whole window and scans parts of it only when necessary"
 
 

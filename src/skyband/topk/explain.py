@@ -85,12 +85,12 @@ def sharing(queries: Sequence[TopK]) -> Sharing:
 
 def page(queries: Sequence[TopK], *, on_spark: bool = False) -> str:
     """Describe what these queries answer, keep and cost, then each sharing class in detail."""
-    # In process, one engine answers all queries, and several queries always run on panes.
-    alone = len(queries) == 1 and not on_spark
-    chosen = choose if alone else choose_on_spark
-    axis = queries[0].axis
+    # In process, one algorithm is chosen for all queries together; panes has another reason for each class.
+    switches, axis = not on_spark and may_switch(queries), queries[0].axis
+    together = None if on_spark else choose(queries)
+    choice = together if len(queries) == 1 or switches or (together and together.algorithm != "panes") else None
     parts = [
-        _Class(shared, meta, _figures(meta), chosen(meta.queries), alone and may_switch(meta.queries))
+        _Class(shared, meta, _figures(meta), choice or choose_on_spark(meta.queries), switches)
         for shared, meta in sharing_classes(queries).items()
     ]
     lines = [overview(queries), _costs(parts, len(queries), on_spark=on_spark and axis == "time"), ""]
@@ -113,7 +113,7 @@ class _Class:
     meta: MetaQuery
     figures: _Figures
     choice: Choice
-    switches: bool  # whether `sap` may replace the algorithm while the stream runs
+    switches: bool  # whether an algorithm that keeps the window may replace the algorithm while the stream runs
 
 
 def _costs(parts: Sequence[_Class], queries: int, *, on_spark: bool) -> str:
@@ -128,18 +128,22 @@ def _costs(parts: Sequence[_Class], queries: int, *, on_spark: bool) -> str:
         + (f" for each {', '.join(by)}" if by else "")
         for by, mine in sorted(groups.items())
     ]
-    if parts[0].choice.algorithm == "sap":  # of a single query
+    name = parts[0].choice.algorithm
+    if name in ("sap", "sap-shared"):
+        longest = "a window" if queries == 1 else "the longest window"
         kept = [
             (
-                f"8 to 24 bytes for each of the {parts[0].meta.size:,} rows of a window, because the algorithm is sap "
+                f"8 to 24 bytes for each of the {part.meta.size:,} rows of {longest}, because the algorithm is {name} "
                 "(buffers may take twice that)"
             )
+            for part in parts
         ]
     more = ""
     if on_spark:
         more = " Rows ahead of the watermark are kept in addition."
     elif parts[0].switches:
-        more = " It keeps more if it switches to the algorithm sap (see below)."
+        name = "sap" if queries == 1 else "sap-shared"
+        more = f" It keeps more if it switches to the algorithm {name} (see below)."
     return f"{work}\nMemory: {', plus '.join(kept)}.{more}"
 
 

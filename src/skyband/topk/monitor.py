@@ -250,16 +250,18 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         return not self._grouped(workload.queries) and self._intake.id_kind in (None, pa.int64())
 
     def _seen(self, workload: Workload) -> Seen | None:
-        """Return the number of objects per window; for time windows, once the stream is as long as one of them."""
-        window, first, newest = workload.queries[0].window, self._intake.first, self._intake.newest
-        if not isinstance(window, SlidingWindow):
+        """Return the objects of the longest window and slide; of time windows, once the stream is as long as one."""
+        windows, first, newest = [query.window for query in workload], self._intake.first, self._intake.newest
+        sliding = [window for window in windows if isinstance(window, SlidingWindow)]
+        if len(sliding) < len(windows):
             return None
+        size, slide = max(window.size for window in sliding), max(window.slide for window in sliding)
         if workload.axis == "count":
-            return Seen(window.size, window.slide)
-        if first is None or newest is None or newest - first < window.size:
+            return Seen(size, slide)
+        if first is None or newest is None or newest - first < size:
             return None
         density = self._intake.objects / (newest - first)
-        return Seen(density * window.size, density * window.slide)
+        return Seen(density * size, density * slide)
 
     def _excess(self, batch: Batch, objects: int) -> float | None:
         """Estimate the number of candidates beyond k; None if it does not matter or no complete window can be seen.
@@ -295,7 +297,8 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         if engine is self._engine:
             return
         if before.objects:
-            self._change(self._workload, [ALWAYS], {0: 0}, engine, before)
+            places = range(len(self.queries))
+            self._change(self._workload, [ALWAYS] * len(places), {place: place for place in places}, engine, before)
         else:
             self._engine = engine
             self._executors = GroupExecutors(self.queries, self._grouped(self.queries), engine)

@@ -23,6 +23,7 @@ _FILES = {
     "sap-equal": ("sap", "SapEqual"),
     "sap-dynamic": ("sap", "SapDynamic"),
     "sap": ("sap", "SapEnhanced"),
+    "sap-shared": ("sap_shared", "SapShared"),
     "panes": ("panes", "Panes"),
     "mtopband": ("mtopband", "MTopBand"),
     "mtoplist": ("mtoplist", "MTopList"),
