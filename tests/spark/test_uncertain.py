@@ -154,7 +154,7 @@ def test_a_stream_in_disorder_that_is_stopped_in_between(run):
     assert run.found(queries) == expected(rows, queries)
     assert (metrics["late"], metrics["rows"], metrics["dropped_null"], metrics["candidates"]) == (1, 91, 0, 0)
     assert metrics["pruned"] > 0
-    assert metrics["algorithm"] == "greedy"
+    assert metrics["algorithm"] == "auto"
     again = run.finish(queries, watermark="2 seconds")
     assert (again["rows"], again["answers"]) == (0, 0)
 

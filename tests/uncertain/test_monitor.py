@@ -27,7 +27,7 @@ from tests.uncertain.drive import (
     window,
 )
 
-METHODS = ("none", "in", "inco", "dp", "greedy")
+METHODS = ("none", "in", "inco", "dp", "greedy", "auto")
 
 
 def case(seed, **options):

@@ -11,17 +11,18 @@ from skyband.queries.fields import checked_choice
 from skyband.queries.overview import overview
 from skyband.queries.timeline import Lane, Timeline
 from skyband.uncertain.query import SEMANTICS, UncertainTopK, classes_of, stream_of
-from skyband.uncertain.schedules import METHODS, Schedule, greedy, unit_of
+from skyband.uncertain.schedules import METHODS, PLANS, Schedule, unit_of
+from skyband.uncertain.scheduling import schedule
 
-__all__ = ["page", "planned", "timeline"]
+__all__ = ["page", "timeline"]
 
 _SHOWN = 12  # runs of the plan that are listed
 
 
-def page(queries: Sequence[UncertainTopK], *, on_spark: bool = False, plan: str = "greedy") -> str:
+def page(queries: Sequence[UncertainTopK], *, on_spark: bool = False, plan: str = "auto") -> str:
     """Describe what these queries answer, keep and cost with the `plan` of this name, then each class in detail."""
-    method, classes = checked_choice("plan", plan, METHODS), classes_of(queries)
-    plans = [planned(_requests(mine), method) for mine in classes]
+    method, classes = checked_choice("plan", plan, PLANS), classes_of(queries)
+    plans = [schedule(_requests(mine), method) for mine in classes]
     lines = [
         overview(queries, "on tuples with probabilities"),
         f"{_work(classes, plans, method)}\n{_memory(classes)}",
@@ -64,7 +65,14 @@ def _work(classes: Sequence[Sequence[UncertainTopK]], plans: Sequence[Schedule],
     if method == "none":
         return "Every query runs separately."
     saved = sum(map(_unshared, map(_requests, classes))) / sum(plan.cost_per_unit for plan in plans)
-    return f"Work: {'as much as' if saved < 1.05 else f'{saved:.1f} times less than'} without sharing."
+    return f"Work: {_compared(saved, 'as much as', 'than')} without sharing."
+
+
+def _compared(saved: float, same: str, than: str = "") -> str:
+    """Say how much less, or more, something costs."""
+    if 0.95 < saved < 1.05:
+        return same
+    return f"{max(saved, 1 / saved):.1f} times {'less' if saved > 1 else 'more'} {than}".rstrip()
 
 
 def _class_page(queries: Sequence[UncertainTopK], plan: Schedule) -> list[str]:
@@ -87,18 +95,9 @@ def _class_page(queries: Sequence[UncertainTopK], plan: Schedule) -> list[str]:
         *_time_line(plan, axis, names),
         (
             f"cost          {shared:.4g} per {_length(axis, unit)} (sum of k over all runs)"
-            + (f", {unshared:.4g} without sharing: {unshared / shared:.1f} times less" if plan.method != "none" else "")
+            + (f", {unshared:.4g} without sharing: {_compared(unshared / shared, 'as much')}" if plan.method != "none" else "")
         ),
     ]
-
-
-def planned(requests: tuple[tuple[int, int], ...], method: str) -> Schedule:
-    """Return the schedule that the plan of this name computes for (every, k) requests."""
-    if method == "greedy":
-        return greedy(requests)
-    from skyband.uncertain.scheduling import schedule
-
-    return schedule(requests, method)
 
 
 def _streams(queries: Sequence[UncertainTopK]) -> list[str]:
@@ -146,7 +145,7 @@ def timeline(queries: Sequence[UncertainTopK], now: int | None, method: str, lan
     scale = 1e6 if on_time else 1
     for number, mine in enumerate(classes_of(queries), 1):
         requests = tuple((query.window.slide, query.k) for query in mine)
-        plan = planned(requests, "greedy" if method == "auto" else method)
+        plan = schedule(requests, method)
         cost += plan.cost_per_unit * scale
         count = sum(plan.cycle // track.period * len(track.runs) for track in plan.tracks)
         runs = list(islice(plan.upcoming(0), min(count, lanes - len(found)) + 1))

@@ -24,7 +24,7 @@ from skyband.snapshot import StateFormat
 from skyband.uncertain.columns import probability_column
 from skyband.uncertain.label_dictionaries import RuleDictionary, StreamDictionary
 from skyband.uncertain.query import UncertainTopK, checked_epsilon, require_one_size
-from skyband.uncertain.schedules import METHODS, Execution, Schedule
+from skyband.uncertain.schedules import PLANS, Execution, Schedule
 from skyband.uncertain.semantics import SemanticsRequest, ranked
 from skyband.uncertain.stream_ranking import Streams
 from skyband.uncertain.table import Part, answer_rows
@@ -54,7 +54,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
     queries
         One `UncertainTopK`, several, or a `Workload` of them, all with the same `size`.
     plan
-        How runs are shared, see `schedule`: ``"greedy"``, ``"dp"``, ``"inco"``, ``"in"`` or ``"none"``.
+        How runs are shared, see `schedule`: ``"auto"``, ``"dp"``, ``"greedy"``, ``"inco"``, ``"in"`` or ``"none"``.
     epsilon
         Tuples that can no longer be in an answer are dropped. With `epsilon` above 0, tuples that can only be in an
         answer with a small probability are dropped too; the error of each probability in an answer, and of each sum of
@@ -86,7 +86,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         self,
         queries: UncertainTopK | Iterable[UncertainTopK] | Workload[UncertainTopK],
         *,
-        plan: str = "greedy",
+        plan: str = "auto",
         epsilon: float = 0.0,
         since: int | None = None,
         computed: bool = False,
@@ -97,7 +97,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         workload = self._checked(queries, computed)
         super().__init__(workload.axis, computed=computed)
         self._epsilon = checked_epsilon(epsilon)
-        self._times = Timetable(workload, checked_choice("plan", plan, METHODS), since)
+        self._times = Timetable(workload, checked_choice("plan", plan, PLANS), since)
         self._size = self._times.size
         self._store = TupleStore()
         self._rules = RuleDictionary(self._size, lambda: self._store.rules_in_use)
@@ -115,6 +115,11 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
     def plan(self) -> Schedule:
         """The schedule of runs. Its time 0 is that of the first tuple, or of the last change of the queries."""
         return self._times.plan
+
+    @property
+    def plan_method(self) -> str:
+        """The method that `plan` was given, such as ``"auto"``. The schedule has the published method that it uses."""
+        return self._times.method
 
     @property
     def next_time(self) -> int | None:
@@ -240,7 +245,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
             self._times.renew(wanted, since, self._intake.first)
         else:
             self._times.joining = []
-            if len(staying) < len(self.queries) or self._times.method != self.plan.method:
+            if len(staying) < len(self.queries) or self._times.method != self._times.adopted:
                 self._change(Workload(staying), later=not is_complete)
             self._times.joining = [known.get(query, Joining(query, since)) for query in fresh]
         self._widen()
@@ -422,7 +427,7 @@ def replay(
     probabilities: Any = None,
     rules: Any = None,
     ids: Any = None,
-    plan: str = "greedy",
+    plan: str = "auto",
     *,
     streams: Any = None,
     time: str | None = None,

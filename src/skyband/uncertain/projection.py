@@ -11,7 +11,7 @@ from skyband.sharding.row_source import RowSource
 from skyband.uncertain.plan import UncertainPlan
 from skyband.uncertain.query import UncertainTopK, require_one_size_per_class
 from skyband.uncertain.reducer import ID, TIME, columns_of, stream_column
-from skyband.uncertain.schedules import METHODS
+from skyband.uncertain.schedules import PLANS
 
 __all__ = ["project", "taken"]
 
@@ -57,12 +57,10 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
 
 
 def _method(algorithm: str) -> str:
-    if algorithm == "auto":
-        return "greedy"
-    if algorithm in METHODS:
+    if algorithm in PLANS:
         return algorithm
     raise UnsupportedError(
-        f"algorithm={algorithm!r} is not supported for UncertainTopK queries. Use one of {', '.join(METHODS)}."
+        f"algorithm={algorithm!r} is not supported for UncertainTopK queries. Use one of {', '.join(PLANS)}."
     )
 
 

@@ -20,6 +20,7 @@ from skyband.queries.fields import checked_k, is_integer
 
 __all__ = [
     "METHODS",
+    "PLANS",
     "Execution",
     "Group",
     "Schedule",
@@ -30,6 +31,7 @@ __all__ = [
     "greedy",
     "grouped",
     "stepwise",
+    "two_groups",
     "unit_of",
 ]
 
@@ -40,6 +42,7 @@ METHODS = {
     "dp": "the cheapest plan, found in time quadratic in the longest `every`",
     "greedy": "each group joins runs of the more frequent group: usually the cheapest plan, at most twice its cost",
 }
+PLANS = {"auto": "dp if it is found quickly, otherwise the cheaper one of greedy and inco", **METHODS}
 
 MOST = 4_000_000  # maximum length of the list of executions
 _FEW = 1024  # cycles with at most so many runs are stored as a list for repeated iteration
@@ -92,9 +95,14 @@ class Schedule:
         return math.lcm(*(track.period for track in self.tracks))
 
     @cached_property
+    def exact_cost(self) -> Fraction:
+        """The sum of the k of all runs, per unit of time, without rounding."""
+        return sum((Fraction(track.cost, track.period) for track in self.tracks), Fraction())
+
+    @property
     def cost_per_unit(self) -> float:
         """The sum of the k of all runs, per unit of time."""
-        return float(sum(Fraction(track.cost, track.period) for track in self.tracks))
+        return float(self.exact_cost)
 
     @cached_property
     def executions(self) -> list[Execution]:
@@ -175,6 +183,24 @@ class _Steps(Sequence[Execution]):
             yield Execution(number * self._first, k, mine)
 
 
+class _Repeated(Sequence[Execution]):
+    """Runs of a first group at the multiples of its `every`, computed on access, and one run of all at the end."""
+
+    def __init__(self, every: int, count: int, first: tuple[int, tuple[int, ...]], last: Execution) -> None:
+        self._every, self._count, self._first, self._last = every, count, first, last
+
+    def __len__(self) -> int:
+        return self._count + 1
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[place] for place in range(*at.indices(len(self)))]
+        place = at if at >= 0 else len(self) + at
+        if not 0 <= place <= self._count:
+            raise IndexError(at)
+        return self._last if place == self._count else Execution((place + 1) * self._every, *self._first)
+
+
 def checked_requests(requests: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Return validated pairs ``(every, k)``."""
     found = []
@@ -238,6 +264,24 @@ def stepwise(
     answered = _answered(groups)
     runs = [Execution(time, groups[group].k, answered[group]) for time, group in steps]
     return Schedule(method, requests, groups, (Track(cycle, runs, sum(run.k_max for run in runs)),))
+
+
+def two_groups(requests: tuple[tuple[int, int], ...], groups: tuple[Group, Group]) -> Schedule:
+    """Return the cheapest plan of two groups: both run at the end of a cycle, the first also at its multiples before.
+
+    Let f < g be the values of `every`, and k < l the largest k. A cycle of c <= g units has ceil(c / f) - 1 runs for k
+    and one for l. Of all cycles with the same number of runs the longest is the cheapest, so c is a multiple of f, or g.
+    A multiple m f costs ``k / f + (l - k) / (m f)`` per unit, which falls with m. So only two cycles can be the
+    cheapest: the last multiple of f that is at most g, and g. Of equal ones, the longer is chosen.
+    """
+    (f, k, _), (g, last, _) = groups
+    answered = _answered(groups)
+    cycle = g // f * f
+    if (g // f * k + last) * cycle <= ((g // f - 1) * k + last) * g:
+        cycle = g
+    count = -(-cycle // f) - 1
+    runs = _Repeated(f, count, (k, answered[0]), Execution(cycle, last, answered[1]))
+    return Schedule("dp", requests, groups, (Track(cycle, runs, count * k + last),))
 
 
 def _answered(groups: Sequence[Group]) -> list[tuple[int, ...]]:

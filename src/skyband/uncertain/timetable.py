@@ -30,7 +30,7 @@ class Timetable:
     """Yield the runs that are due. Time 0 of the plan is the first position, rounded down to a multiple of the unit."""
 
     def __init__(self, workload: Workload[UncertainTopK], method: str, since: int | None = None) -> None:
-        self.method = method
+        self.method = method  # one of `PLANS`; the plan has the published method that was used
         self.size = workload.queries[0].window.size
         self.since = since  # windows that begin before this position are not answered
         self.joining: list[Joining] = []
@@ -43,6 +43,7 @@ class Timetable:
     def _adopt(self, workload: Workload[UncertainTopK]) -> None:
         self.workload = workload
         self.plan: Schedule = schedule([(query.window.slide, query.k) for query in workload], self.method)
+        self.adopted = self.method  # the method that computed the plan
 
     @property
     def queries(self) -> tuple[UncertainTopK, ...]:
@@ -95,7 +96,7 @@ class Timetable:
 
         With `later`, this run is postponed to the next multiple of the unit after `at`.
         """
-        if after != self.workload or self.method != self.plan.method:
+        if after != self.workload or self.method != self.adopted:
             self._adopt(after)
         self._answered = {query.name: self._answered.get(query.name, at - 1) for query in after}
         if self._anchor is None:
