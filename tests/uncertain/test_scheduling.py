@@ -135,7 +135,7 @@ def test_two_groups_have_a_closed_form(seed):
     check(plan)
     costs = {cycle: Fraction((cycle - 1) // short * k + more, cycle) for cycle in range(1, long + 1)}
     assert cost(plan) == min(costs.values())
-    assert plan.cycle == max(cycle for cycle, one in costs.items() if one == cost(plan))  # answers are not more frequent
+    assert plan.cycle == max(cycle for cycle, one in costs.items() if one == cost(plan))
     runs = plan.tracks[0].runs
     assert [runs[place] for place in range(len(runs))] == [runs[-len(runs) + place] for place in range(len(runs))]
     assert runs[:2] == list(runs)[:2]
@@ -179,7 +179,7 @@ def test_a_long_plan_by_default():
     far = [(1_000_000_007, 2), (1_000_000_009, 3), (1_000_000_011, 9)]
     plan = sb.uncertain.schedule(far)
     assert plan.method == "greedy"
-    with pytest.raises(sb.UnsupportedError, match=r"1000000020000000099 steps \(at most 10{12}\) and 2000000022 table entries"):
+    with pytest.raises(sb.UnsupportedError, match=r"099 steps \(at most 10{12}\) and 2000000022 table entries"):
         sb.uncertain.schedule(far, "dp")
 
 
@@ -251,7 +251,7 @@ def test_refuses_nothing_and_unknown_methods():
 
 
 def test_a_plan_too_long_to_search():
-    with pytest.raises(sb.UnsupportedError, match="table entries|steps.*Use method='auto'"):
+    with pytest.raises(sb.UnsupportedError, match=r"steps.*Use method='auto'"):
         sb.uncertain.schedule([(1, 2), (999_983, 5), (9_999_991, 7)], "dp")
 
 

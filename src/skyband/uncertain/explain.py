@@ -95,7 +95,11 @@ def _class_page(queries: Sequence[UncertainTopK], plan: Schedule) -> list[str]:
         *_time_line(plan, axis, names),
         (
             f"cost          {shared:.4g} per {_length(axis, unit)} (sum of k over all runs)"
-            + (f", {unshared:.4g} without sharing: {_compared(unshared / shared, 'as much')}" if plan.method != "none" else "")
+            + (
+                ""
+                if plan.method == "none"
+                else f", {unshared:.4g} without sharing: {_compared(unshared / shared, 'as much')}"
+            )
         ),
     ]
 

@@ -270,9 +270,9 @@ def two_groups(requests: tuple[tuple[int, int], ...], groups: tuple[Group, Group
     """Return the cheapest plan of two groups: both run at the end of a cycle, the first also at its multiples before.
 
     Let f < g be the values of `every`, and k < l the largest k. A cycle of c <= g units has ceil(c / f) - 1 runs for k
-    and one for l. Of all cycles with the same number of runs the longest is the cheapest, so c is a multiple of f, or g.
-    A multiple m f costs ``k / f + (l - k) / (m f)`` per unit, which falls with m. So only two cycles can be the
-    cheapest: the last multiple of f that is at most g, and g. Of equal ones, the longer is chosen.
+    and one for l. Of all cycles with the same number of runs the longest is the cheapest: c is a multiple of f, or g. A
+    multiple m f costs ``k / f + (l - k) / (m f)`` per unit, which falls with m. So only two cycles can be the cheapest:
+    the last multiple of f that is at most g, and g. Of equal ones, the longer is chosen.
     """
     (f, k, _), (g, last, _) = groups
     answered = _answered(groups)

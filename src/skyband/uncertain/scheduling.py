@@ -41,17 +41,20 @@ def schedule(queries: Iterable[tuple[int, int]], method: str = "auto") -> Schedu
         Pairs ``(every, k)`` of integers. A run for k costs k and answers all queries with the same or a smaller k.
     method
         ``"auto"``: the cheapest plan if it is found quickly, otherwise the cheaper one of ``"greedy"`` and ``"inco"``.
-        It never costs more than ``"none"``. The others are the published methods. ``"none"``: each query runs separately. ``"in"``: queries with the same `every` run together. ``"inco"``: like
-        ``"in"``, and a run also answers queries with a longer `every` and no larger k. ``"dp"``: the cheapest plan,
-        found by dynamic programming. ``"greedy"``: each group joins the last run of the more frequent group that is in
-        time; usually the cheapest plan, at most twice its cost, and found immediately. It can cost more than no
-        sharing.
+        It never costs more than ``"none"``.
+
+        The published methods: ``"none"``: each query runs separately. ``"in"``: queries with the same `every` run
+        together. ``"inco"``: like ``"in"``, and a run also answers queries with a longer `every` and no larger k.
+        ``"dp"``: the cheapest plan, found by dynamic programming. ``"greedy"``: each group joins the last run of the
+        more frequent group that is in time; usually the cheapest plan, at most twice its cost, and found immediately.
+        It can cost more than no sharing.
 
     Returns
     -------
     Schedule
-        Has `method` (the published one), `cycle`, `executions` (time, k_max and queries of each run in one cycle), `cost_per_unit`, `groups` and
-        `upcoming`. Time counts from the start, in the units of the input. Queries are identified by their index.
+        Has `method` (the published one), `cycle`, `executions` (time, k_max and queries of each run in one cycle),
+        `cost_per_unit`, `groups` and `upcoming`. Time counts from the start, in the units of the input. Queries are
+        identified by their index.
 
     Examples
     --------
@@ -111,7 +114,7 @@ def _cheapest(requests: tuple[tuple[int, int], ...]) -> Schedule:
     if len(groups) == 2:
         return two_groups(requests, (groups[0], groups[1]))
     _refuse_long_search(search)
-    from skyband.uncertain.kernels import schedule_search  # only a search needs compiled code
+    from skyband.uncertain.kernels import schedule_search
 
     everys = np.array([group.every // unit for group in groups], np.int64)
     ks = np.array([group.k for group in groups], np.int64)

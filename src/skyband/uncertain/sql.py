@@ -1,7 +1,7 @@
 """The SQL clauses of queries over uncertain streams, used by the short grammar and by CQL.
 
 ``PROBABILITY`` or ``FREQUENCY`` marks such a query. The papers write only ``FREQUENCY``; the probability is then the
-column named ``probability``.
+column named ``probability``. In CQL they omit ``ORDER BY`` too; the score is then the column named ``score``.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ def settle(draft: StatementDraft) -> None:
     if draft.fields.get("semantics") == "pt-k" and "threshold" not in draft.fields:
         hint = "the minimum probability of being in the top k, such as THRESHOLD 0.5"
         raise draft.cursor.fail("SEMANTICS PT-K needs a THRESHOLD", hint, at=draft.places["semantics"])
+    if draft.spelling == "cql":
+        draft.fields.setdefault("by", "score")
     if "by" in draft.fields:
         draft.fields.setdefault("probability", "probability")
 
