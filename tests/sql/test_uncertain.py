@@ -57,6 +57,8 @@ def test_every_workload_comes_back(found):
             {"rule": "car", "semantics": "pt-k", "threshold": 0.25},
         ),
         (f"{SHORT} STREAM sensor", {"stream": "sensor"}),
+        (f"{SHORT} SEMANTICS PRF WEIGHTS (1, 0.5, -2e-1)", {"semantics": "prf", "weights": [1, 0.5, -0.2]}),
+        (f"{SHORT} ALPHA 0.9 SEMANTICS prf", {"semantics": "prf", "alpha": 0.9}),
         (
             f"{CQL} WHERE location = 'X' ORDER BY speed DESC PROBABILITY confidence FREQUENCY 2 MINUTES",
             {"where": "location = 'X'"},
@@ -201,6 +203,12 @@ def test_a_hyphen_after_top(text, column, message):
         ),
         ("TOPK a, 3 PROBABILITY p OVER 5 ROWS SEMANTICS PT-K THRESHOLD -1", 62, "threshold=-1.0 must be a number in"),
         ("TOPK a, 3 PROBABILITY p SEMANTICS PT-K OVER 5 ROWS", 35, "hint: the minimum probability of being in"),
+        ("TOPK a, 3 PROBABILITY p SEMANTICS PRF OVER 5 ROWS", 35, "SEMANTICS PRF needs WEIGHTS or ALPHA"),
+        ("TOPK a, 3 PROBABILITY p SEMANTICS PRF OVER 5 ROWS WEIGHTS 1", 59, "as in WEIGHTS (1, 0.5, 0.25)"),
+        ("TOPK a, 3 PROBABILITY p SEMANTICS PRF OVER 5 ROWS WEIGHTS (1, x)", 63, "expected a number after WEIGHTS"),
+        ("TOPK a, 3 PROBABILITY p SEMANTICS PRF OVER 5 ROWS WEIGHTS (1", 61, "expected ')'"),
+        ("TOPK a, 3 PROBABILITY p SEMANTICS PRF OVER 5 ROWS WEIGHTS (0)", 59, "weights must be a list of"),
+        ("TOPK a, 3 PROBABILITY p SEMANTICS PRF OVER 5 ROWS ALPHA 2", 57, "alpha=2.0 must be a number in (0, 1]"),
         ("TOPK a, 3 PROBABILITY p OVER 5 ROWS THRESHOLD much", 47, "expected a number after THRESHOLD"),
         (
             "TOPK a, 3 PROBABILITY p OVER 5 ROWS THRESHOLD 0.5",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from skyband.uncertain.schedules import (
     combined,
     greedy,
     grouped,
+    run_costs,
     stepwise,
     two_groups,
     unit_of,
@@ -40,8 +41,8 @@ def schedule(queries: Iterable[tuple[int, int]], method: str = "auto") -> Schedu
     queries
         Pairs ``(every, k)`` of integers. A run for k costs k and answers all queries with the same or a smaller k.
     method
-        ``"auto"``: the cheapest plan if it is found quickly, otherwise the cheaper one of ``"greedy"`` and ``"inco"``.
-        It never costs more than ``"none"``.
+        ``"auto"``: the plan with the shortest estimated time, of those that cost no more than ``"none"``. It compares
+        all others (``"dp"`` only if it is found quickly), and the cheapest plan for the estimated times of runs.
 
         The published methods: ``"none"``: each query runs separately. ``"in"``: queries with the same `every` run
         together. ``"inco"``: like ``"in"``, and a run also answers queries with a longer `every` and no larger k.
@@ -53,8 +54,8 @@ def schedule(queries: Iterable[tuple[int, int]], method: str = "auto") -> Schedu
     -------
     Schedule
         Has `method` (the published one), `cycle`, `executions` (time, k_max and queries of each run in one cycle),
-        `cost_per_unit`, `groups` and `upcoming`. Time counts from the start, in the units of the input. Queries are
-        identified by their index.
+        `cost_per_unit`, `seconds_per_unit` (estimated), `groups` and `upcoming`. Time counts from the start, in the
+        units of the input. Queries are identified by their index.
 
     Examples
     --------
@@ -76,14 +77,19 @@ def schedule(queries: Iterable[tuple[int, int]], method: str = "auto") -> Schedu
 
 
 def _automatic(requests: tuple[tuple[int, int], ...]) -> Schedule:
-    """Return the cheapest plan if the search is short, otherwise the cheaper one of greedy and inco.
+    """Return the plan with the shortest estimated time, of those that cost no more than no sharing.
 
-    Greedy can cost more than no sharing. Inco never does: it omits runs, and leaves the others as they are.
+    The cost that the paper charges, the sum of all k, ignores that a run has a fixed cost. So if the search is short,
+    it is made for both costs. The plan without sharing is a candidate too: it answers each query as rarely as possible.
     """
     search = _Search.of(requests)
+    found = [schedule(requests, method) for method in ("greedy", "inco", "in", "none")]
     if search.steps <= _QUICK_STEPS and search.room <= _QUICK_ROOM:
-        return _cheapest(requests)
-    return min(greedy(requests), apart("inco", requests, search.groups), key=lambda plan: plan.exact_cost)
+        found = [_cheapest(requests, run_costs(search.groups)), _cheapest(requests), *found]
+    limit = found[-1].exact_cost
+    return min(
+        (plan for plan in found if plan.exact_cost <= limit), key=lambda plan: (plan.exact_nanoseconds, plan.exact_cost)
+    )
 
 
 class _Search(NamedTuple):
@@ -105,22 +111,25 @@ class _Search(NamedTuple):
         return cls(groups, unit, everys[-1], everys[-1] * sum(everys[1:-1]), (len(groups) - 1) * everys[-1])
 
 
-def _cheapest(requests: tuple[tuple[int, int], ...]) -> Schedule:
-    """Return the cheapest plan. The least frequent group runs once per cycle; search the cycle and the other runs."""
+def _cheapest(requests: tuple[tuple[int, int], ...], costs: Sequence[int] | None = None) -> Schedule:
+    """Return the cheapest plan. The least frequent group runs once per cycle; search the cycle and the other runs.
+
+    `costs` are those of a run of each group, which must increase; by default, the k of the group.
+    """
     search = _Search.of(requests)
     groups, unit, longest = search.groups, search.unit, search.longest
+    each = [group.k for group in groups] if costs is None else costs
     if len(groups) == 1:
         return stepwise("dp", requests, groups, groups[0].every, [(groups[0].every, 0)])
     if len(groups) == 2:
-        return two_groups(requests, (groups[0], groups[1]))
+        return two_groups(requests, (groups[0], groups[1]), (each[0], each[1]))
     _refuse_long_search(search)
     from skyband.uncertain.kernels import schedule_search
 
     everys = np.array([group.every // unit for group in groups], np.int64)
-    ks = np.array([group.k for group in groups], np.int64)
-    costs, lasts = schedule_search.room_for(len(groups) - 1, longest)
-    schedule_search.fill_costs(everys, ks, costs, lasts)
-    totals = [int(cost) + groups[-1].k for cost in costs[-1]]  # for cycles of 1, 2, … units
+    table, lasts = schedule_search.room_for(len(groups) - 1, longest)
+    schedule_search.fill_costs(everys, np.array(each, np.int64), table, lasts)
+    totals = [int(cost) + each[-1] for cost in table[-1]]  # for cycles of 1, 2, … units
     best = 1
     for cycle in range(2, longest + 1):
         if totals[cycle - 1] * best <= totals[best - 1] * cycle:

@@ -261,6 +261,10 @@ class UncertainSection(_EveryQuery):
     threshold: Share | None = Field(
         default=None, description="The minimum probability of being in the top k, for pt-k."
     )
+    rank_weights: list[float] | None = Field(
+        default=None, description="The weights of the ranks 1, 2, …, for prf.", examples=[[1, 0.5, 0.25]]
+    )
+    alpha: Share | None = Field(default=None, description="For prf: rank i has the weight alpha ** i.", examples=[0.9])
 
 
 if TYPE_CHECKING:
@@ -270,9 +274,9 @@ else:
 
 
 def field_of(key: str) -> str:
-    """Return the field of a query that a key sets. The key for the field `stream` is `stream_by`.
+    """Return the field of a query that a key sets. Keys have another name where it has another meaning elsewhere.
 
-    >>> field_of("stream_by"), field_of("by")
-    ('stream', 'by')
+    >>> field_of("stream_by"), field_of("rank_weights"), field_of("by")
+    ('stream', 'weights', 'by')
     """
-    return "stream" if key == "stream_by" else key
+    return {"stream_by": "stream", "rank_weights": "weights"}.get(key, key)
