@@ -16,10 +16,10 @@ are better than T.
     dropped: those with k certain tuples in N, where b is 0.
 
 - *alpha.* For ``prf`` with the weights ``alpha ** i``, the value of T relative to alpha is at most the mean of ``alpha
-  ** n``, where n is the number of N that exist: the product over all p in N of ``1 - p (1 - alpha)``, or more than the
-  true value if some of them exclude each other. The rule of T does not count, which divides by at most alpha. If
-  that is below 1e-100, T is not ranked. A worse tuple has the same tuples before it, except those of the worse tuple's rule, and
-  is not ranked either, with or without T. A better tuple does not depend on T.
+  ** n``, where n is the number of N that exist: the product over all p in N of ``1 - p (1 - alpha)``, or less if some
+  of them exclude each other. The rule of T does not count, which divides by at most alpha. If the result is below
+  1e-100, T is not ranked. A worse tuple has the same better tuples, except those of its rule: it is not ranked either,
+  with or without T. A better tuple does not depend on T.
 
 - ``expected-rank`` depends on all tuples of a window.
 """
