@@ -178,7 +178,7 @@ def test_where_a_search_is_too_long_the_cheaper_plan_is_the_default(seed, monkey
 
 def estimated(plan):
     """Seconds of all runs in a unit of time, from the list of runs."""
-    return sum(370e-6 + 0.9e-6 * run.k_max + 18e-6 * len(run.queries) for run in plan.executions) / plan.cycle
+    return sum(300e-6 + 1e-6 * run.k_max + 16e-6 * len(run.queries) for run in plan.executions) / plan.cycle
 
 
 @pytest.mark.parametrize("seed", range(60))
