@@ -32,7 +32,7 @@ UNTOLD = {
     "a sink in the default checkpoint", "a sink in another sink", "a sink around another sink",
     "a sink that a glob means", "a sink whose files a glob means", "a sink below the rows", "dead letters among rows",
     "an algorithm", "sql", "sql over another stream",
-    "answers too rare", "no threshold", "a threshold without need", "parts of a whole", "a stream of rows",
+    "answers too rare", "no threshold", "no weights", "weights that are none", "a threshold without need", "parts of a whole", "a stream of rows",
     "a list of streams", "types on one stream", "windows of two sizes",
     "an algorithm of another type", "changes of another type",
     "a broker", "an option that is a key", "a secret", "dead letters to itself", "a secret of a sink",
