@@ -340,6 +340,8 @@ COMPACT = [
     ({"semantics": "prf", "weights": [1, 0.5, 0, 0.25]}, 4800),
     ({"semantics": "prf", "weights": [1, -0.5]}, 4800),
     ({"semantics": "prf", "alpha": 0.25}, 3300),
+    ({"semantics": "prf", "alpha": 0.25, "k": 8000, "every": 4000}, 3300),  # all that have a value to be ranked by
+    ({"semantics": "prf", "weights": [1, 0.5], "k": 8000, "every": 4000}, 4800),
     ({"stream": "s"}, 4800),
 ]
 
