@@ -30,6 +30,7 @@ from benchmarks import (
     bench_spark,
     bench_tables,
     bench_uncertain,
+    bench_uncertain_costs,
 )
 
 PARTS: dict[str, Callable[..., None]] = {
@@ -54,6 +55,7 @@ PARTS: dict[str, Callable[..., None]] = {
     "incomplete": bench_incomplete.run,
     "aggregate": bench_aggregate.run,
     "uncertain": bench_uncertain.run,
+    "uncertain-costs": bench_uncertain_costs.run,
 }
 CAPPED = ("single", "shared", "sap")  # grids
 

@@ -226,7 +226,7 @@ def uncertain(name: str, axis: str) -> Case:
     steps = steps_of(rows, lambda part: uncertain_reducer.table_of(part, len(plan.classes)), name)
     columns = [list(column) for column in zip(*rows, strict=True)]
     positions = np.array(columns[0]) if on_time else None
-    answered = sb.uncertain.replay(queries, positions, *columns[1:5], streams=columns[5])
+    answered = sb.uncertain.replay(queries, positions, *columns[1:5], plan=plan.method, streams=columns[5])
     names = ["query", "time", "rank", "id", "score", "probability"]
 
     def read(tables: list[pa.Table]) -> list[Any]:
@@ -381,6 +381,15 @@ def monitors() -> dict[str, Watched]:
             sb.UncertainTopK(name="deep", k=3, semantics="pt-k", threshold=0.02, **_window(axis, "every")),
         ]
         found[f"uncertain_{axis}"] = _watched(sb.uncertain, unsure, positions, scores, chances, rules)
+        # Version 3: the column of ranking functions, and a plan that is chosen.
+        every = (lambda number: f"{number} milliseconds") if axis == "time" else (lambda number: number)
+        weighed = [
+            sb.UncertainTopK(
+                name=f"every {number}", k=2, semantics="prf", size=_window(axis)["size"], every=every(number), **more
+            )
+            for number, more in ((4, {"weights": [1, 0.5, 0.25]}), (6, {"alpha": 0.75}), (15, {"weights": [0, 1]}))
+        ]
+        found[f"uncertain_{axis}_weighed"] = _watched(sb.uncertain, weighed, positions, scores, chances, rules)
     return found
 
 

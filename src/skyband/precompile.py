@@ -84,8 +84,8 @@ def _aggregates() -> None:
 
 def _uncertain() -> None:
     """Queries over uncertain rows."""
-    for semantics in ("pk-topk", "global-topk", "pt-k", "u-kranks", "u-topk", "expected-rank"):
-        more = {"threshold": 0.2} if semantics == "pt-k" else {}
+    for semantics in ("pk-topk", "global-topk", "pt-k", "u-kranks", "u-topk", "expected-rank", "prf"):
+        more = {"pt-k": {"threshold": 0.2}, "prf": {"weights": [1, 0.5]}}.get(semantics, {})
         asked = UncertainTopK(k=3, size="20 seconds", every="10 seconds", semantics=semantics, **more)  # type: ignore[arg-type]
         uncertain.replay(asked, _TIMES[:600], _SCORES[:600], np.clip(_SCORES[:600], 0.1, 0.9))
 

@@ -59,7 +59,7 @@ def test_an_uncertain_query_has_a_plan_and_no_cost(page):
         "explain", {"sql": "slow: TOPK speed, 3 PROBABILITY p OVER 20 MINUTES FREQUENCY 7 MINUTES", "stream": "cars"}
     )
     assert (status, found["cost"]) == (200, None)
-    assert "plan          greedy" in found["text"]
+    assert "plan          dp" in found["text"]
 
 
 @pytest.mark.parametrize(

@@ -81,12 +81,13 @@ def test_streams_are_ranked_beside_tuples(spark):
     """In one class and in another, for streams that are told apart in another way."""
     rows = some_rows(sure=0.7)
     odd = sb.UncertainTopK(name="odd", k=1, every="5 seconds", stream="ship % 2", **SHARED)
-    queries = [*QUERIES, SHIPS, odd]
+    weighed = sb.UncertainTopK(name="weighed", k=2, every="5 seconds", semantics="prf", weights=[1, 0.5], **SHARED)
+    queries = [*QUERIES, SHIPS, odd, weighed]
     out = answers(spark.createDataFrame(rows, SCHEMA).repartition(3), queries, time="ts", id="sighting")
-    assert out.columns[-1] == "stream"
+    assert out.columns[-2:] == ["prf", "stream"]
     assert dict(out.dtypes)["stream"] == "bigint"
     found = in_order(out.toArrow().to_pylist(), queries)
-    assert [row for row in found if row[0] != "odd"] == expected(rows, [*QUERIES, SHIPS])
+    assert [row for row in found if row[0] != "odd"] == expected(rows, [*QUERIES, SHIPS, weighed])
     halves = rows.set_column(5, "ship", pc.subtract(rows["ship"], pc.multiply(pc.divide(rows["ship"], 2), 2)))
     assert [row for row in found if row[0] == "odd"] == expected(halves, [replace(odd, stream="half")])
 
@@ -154,7 +155,7 @@ def test_a_stream_in_disorder_that_is_stopped_in_between(run):
     assert run.found(queries) == expected(rows, queries)
     assert (metrics["late"], metrics["rows"], metrics["dropped_null"], metrics["candidates"]) == (1, 91, 0, 0)
     assert metrics["pruned"] > 0
-    assert metrics["algorithm"] == "greedy"
+    assert metrics["algorithm"] == "auto"
     again = run.finish(queries, watermark="2 seconds")
     assert (again["rows"], again["answers"]) == (0, 0)
 

@@ -28,6 +28,8 @@ def uncertain_cql(query, stream="sensors"):
     clauses = [f"{name} {writer.expression(text)}" for name, text in told.items() if text is not None]
     clauses.append(f"ORDER BY {writer.expression(query.by)} DESC SEMANTICS {quote(query.semantics)}")
     clauses += [f"THRESHOLD {query.threshold!r}"] if query.threshold is not None else []
+    clauses += [f"weights ({','.join(map(repr, query.weights))})"] if query.weights is not None else []
+    clauses += [f"ALPHA {query.alpha!r}"] if query.alpha is not None else []
     return f"{quote(query.name)}: SELECT TOP {query.k} * FROM {stream} [{window}] {' '.join(clauses)}"
 
 

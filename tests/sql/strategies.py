@@ -10,7 +10,7 @@ from skyband.uncertain.query import SEMANTICS
 # Unquoted, they are both columns and words of our grammar.
 KEYWORD_COLUMNS = [
     *("origin", "every", "over", "by", "full", "rows", "size", "slide", "top", "sql", "ties", "k", "time"),
-    *("probability", "rule", "stream", "frequency", "semantics", "threshold"),
+    *("probability", "rule", "stream", "frequency", "semantics", "threshold", "weights", "alpha"),
 ]
 COLUMNS = ["price", "t.price", "a.b.c", "größe", "_x1", *KEYWORD_COLUMNS]
 QUOTED = ["`over`", "`FROM`", "`a``b`", "`where x > 1; --`", "`[PARTITION BY`", "t.`every`", "`)`", "`'`"]
@@ -143,7 +143,12 @@ def uncertain_queries(draw, texts=None, *, scored=False):
     size, every, _ = draw(windows())
     by = draw(texts) if scored else draw(st.one_of(st.none(), texts))
     semantics = draw(st.sampled_from([*SEMANTICS]))
-    threshold = draw(st.floats(0, 1, exclude_min=True)) if semantics == "pt-k" else None
+    share = st.floats(0, 1, exclude_min=True)
+    more = {"threshold": draw(share)} if semantics == "pt-k" else {}
+    if semantics == "prf":
+        numbers = st.floats(allow_nan=False, allow_infinity=False)
+        weights = st.lists(numbers, min_size=1, max_size=4).filter(any)
+        more = draw(st.one_of(st.fixed_dictionaries({"weights": weights}), st.fixed_dictionaries({"alpha": share})))
     return UncertainTopK(
         name=draw(NAMES),
         k=draw(st.integers(1, 2**31 - 1)),
@@ -155,5 +160,5 @@ def uncertain_queries(draw, texts=None, *, scored=False):
         stream=draw(st.one_of(st.none(), texts)) if semantics in ("pk-topk", "global-topk") else None,
         where=draw(st.one_of(st.none(), texts)),
         semantics=semantics,
-        threshold=threshold,
+        **more,
     )

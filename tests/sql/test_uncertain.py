@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -56,6 +57,8 @@ def test_every_workload_comes_back(found):
             {"rule": "car", "semantics": "pt-k", "threshold": 0.25},
         ),
         (f"{SHORT} STREAM sensor", {"stream": "sensor"}),
+        (f"{SHORT} SEMANTICS PRF WEIGHTS (1, 0.5, -2e-1)", {"semantics": "prf", "weights": [1, 0.5, -0.2]}),
+        (f"{SHORT} ALPHA 0.9 SEMANTICS prf", {"semantics": "prf", "alpha": 0.9}),
         (
             f"{CQL} WHERE location = 'X' ORDER BY speed DESC PROBABILITY confidence FREQUENCY 2 MINUTES",
             {"where": "location = 'X'"},
@@ -74,6 +77,100 @@ def test_the_papers_query_needs_a_column_of_that_name():
     (statement,) = parse("SELECT TOP 3 * FROM SENSOR [RANGE 20 MINUTES] ORDER BY speed DESC FREQUENCY 2 MINUTES")
     assert (statement.stream, statement.spelling) == ("SENSOR", "cql")
     assert statement.query.probability == "probability"
+
+
+# The queries of the paper on shared plans, in the blocks and with the line breaks in which it prints them.
+PRINTED = (
+    """Q1:  SELECT      top-3
+      FROM        SENSOR [Range 20 mins]
+      WHERE       SENSOR.location=X
+      FREQUENCY   2 mins
+""",
+    """
+Q2:  SELECT      top-2
+      FROM        SENSOR [Range 20 mins]
+      WHERE       SENSOR.location=X
+      FREQUENCY   2 mins
+
+""",
+    """
+Q3:  SELECT      top-4
+      FROM        SENSOR [Range 20 mins]
+      WHERE       SENSOR.location=X
+      FREQUENCY   3 mins
+
+Q4:  SELECT      top-3
+      FROM        SENSOR [Range 20 mins]
+      WHERE       SENSOR.location=X
+      FREQUENCY   5 mins
+
+Q5:  SELECT      top-5
+      FROM        SENSOR [Range 20 mins]
+      WHERE       SENSOR.location=X
+      FREQUENCY   5 mins
+
+Q6:  SELECT      top-2
+      FROM        SENSOR [Range 20 mins]
+      WHERE       SENSOR.location=X
+      FREQUENCY   7 mins
+
+""",
+)
+
+
+def test_the_papers_queries_as_printed():
+    wanted = [
+        sb.UncertainTopK(
+            name=f"Q{number}",
+            k=k,
+            size="20 minutes",
+            every=f"{minutes} minutes",
+            by="score",
+            probability="probability",
+            where="SENSOR.location=X",
+        )
+        for number, (k, minutes) in enumerate([(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)], 1)
+    ]
+    assert [sb.sql(text) for text in PRINTED[:2]] == wanted[:2]
+    assert list(sb.sql(PRINTED[2])) == wanted[2:]
+    work = sb.sql("".join(PRINTED))
+    assert list(work) == wanted
+    assert {statement.stream for statement in parse("".join(PRINTED))} == {"SENSOR"}
+    plan = sb.uncertain.schedule([(query.window.slide // 60_000_000, query.k) for query in work])
+    assert (plan.cycle, plan.cost_per_unit) == (4, 2.25)  # section 6
+    assert sb.Workload(sb.sql(str(work))) == work
+
+
+def test_the_papers_queries_on_the_papers_readings():
+    """The first two queries over table 1, with the filter replaced by one that its columns have."""
+    minute = 60_000_000
+    readings = {
+        "ts": pa.array([minute * m for m in (5, 10, 10, 15, 20, 20)], pa.timestamp("us")),
+        "score": [80, 65, 45, 30, 50, 25],
+        "probability": [0.3, 0.4, 0.5, 1.0, 0.8, 0.2],
+        "pair": [None, "GR1", "GR1", None, "GR2", "GR2"],
+        "location": ["X"] * 6,
+    }
+    text = "".join(PRINTED[:2]).replace("SENSOR.location=X", "location='X' RULE pair")
+    found = sb.uncertain.replay(sb.sql(text), pa.table(readings), time="ts", plan="none").to_pylist()
+    at = max(row["time"] for row in found if row["time"].minute <= 22)  # all six readings are in this window
+    answers = [(row["query"], row["score"]) for row in found if row["time"] == at]
+    assert sorted(answers) == [("Q1", 30), ("Q1", 45), ("Q1", 50), ("Q2", 50), ("Q2", 65)]
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "message"),
+    [
+        ("SELECT TOP-3 FROM s [RANGE 9 MINUTES]", 38, "ORDER BY defines which objects are best"),
+        ("SELECT TOP -3 FROM s [RANGE 9 MINUTES] FREQUENCY 1 MINUTE", 15, "answers contain whole rows: write SELECT *"),
+        ("SELECT TOP- 3 * FROM s [RANGE 9 MINUTES] FREQUENCY 1 MINUTE", 11, "k must be between 1 and"),
+        ("SELECT TOP-x FROM s [RANGE 9 MINUTES] FREQUENCY 1 MINUTE", 12, "expected k after TOP, got 'x'"),
+    ],
+)
+def test_a_hyphen_after_top(text, column, message):
+    with pytest.raises(sb.InvalidSQLError) as caught:
+        sb.sql(text)
+    assert (caught.value.column, message in str(caught.value)) == (column, True)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +203,12 @@ def test_the_papers_query_needs_a_column_of_that_name():
         ),
         ("TOPK a, 3 PROBABILITY p OVER 5 ROWS SEMANTICS PT-K THRESHOLD -1", 62, "threshold=-1.0 must be a number in"),
         ("TOPK a, 3 PROBABILITY p SEMANTICS PT-K OVER 5 ROWS", 35, "hint: the minimum probability of being in"),
+        ("TOPK a, 3 PROBABILITY p SEMANTICS PRF OVER 5 ROWS", 35, "SEMANTICS PRF needs WEIGHTS or ALPHA"),
+        ("TOPK a, 3 PROBABILITY p SEMANTICS PRF OVER 5 ROWS WEIGHTS 1", 59, "as in WEIGHTS (1, 0.5, 0.25)"),
+        ("TOPK a, 3 PROBABILITY p SEMANTICS PRF OVER 5 ROWS WEIGHTS (1, x)", 63, "expected a number after WEIGHTS"),
+        ("TOPK a, 3 PROBABILITY p SEMANTICS PRF OVER 5 ROWS WEIGHTS (1", 61, "expected ')'"),
+        ("TOPK a, 3 PROBABILITY p SEMANTICS PRF OVER 5 ROWS WEIGHTS (0)", 59, "weights must be a list of"),
+        ("TOPK a, 3 PROBABILITY p SEMANTICS PRF OVER 5 ROWS ALPHA 2", 57, "alpha=2.0 must be a number in (0, 1]"),
         ("TOPK a, 3 PROBABILITY p OVER 5 ROWS THRESHOLD much", 47, "expected a number after THRESHOLD"),
         (
             "TOPK a, 3 PROBABILITY p OVER 5 ROWS THRESHOLD 0.5",

@@ -11,7 +11,7 @@ import pyarrow as pa
 import skyband as sb
 from tests.uncertain import oracle
 
-SEMANTICS = ("pk-topk", "global-topk", "pt-k", "u-kranks", "u-topk", "expected-rank")
+SEMANTICS = ("pk-topk", "global-topk", "pt-k", "u-kranks", "u-topk", "expected-rank", "prf")
 
 
 class Row(NamedTuple):
@@ -43,13 +43,16 @@ def random_stream(draw, rows, size, *, gaps=(0, 0, 1, 2, 5), count_axis=False, t
 
 def random_query(draw, name, size, *, longest=None):
     semantics = draw.choice(SEMANTICS)
+    more = {"threshold": draw.choice([0.05, 0.3, 0.5])} if semantics == "pt-k" else {}
+    if semantics == "prf":
+        more = draw.choice([{"alpha": 0.5}, {"weights": [1, 0.5]}, {"weights": [0.25, 0, 1, 0.5, 0.125]}])
     return sb.UncertainTopK(
         name=name,
         k=draw.randint(1, 4),
         size=size,
         every=draw.randint(1, longest or size),
         semantics=semantics,
-        threshold=draw.choice([0.05, 0.3, 0.5]) if semantics == "pt-k" else None,
+        **more,
     )
 
 
@@ -74,6 +77,16 @@ def run(queries, batches, **options):
     return monitor.answers()
 
 
+def counts(monitor):
+    """The metrics that do not depend on how long something took."""
+    return {name: one for name, one in monitor.metrics().items() if name not in ("seconds", "throughput", "latency")}
+
+
+def own_number(row):
+    """The expected rank, or the value of the ranking function; None for other semantics."""
+    return next((row[name] for name in ("expected_rank", "prf") if row.get(name) is not None), None)
+
+
 def cut(draw, rows):
     batches = []
     while rows:
@@ -84,11 +97,11 @@ def cut(draw, rows):
 
 
 def answers_of(table):
-    """By query and time: [(id, score, probability, expected rank), …]."""
+    """By query and time: [(id, score, probability, expected rank or value), …]."""
     found = defaultdict(list)
     for row in table.to_pylist():
         mine = found[row["query"], row["time"]]
-        mine.append((row["id"], row["score"], row["probability"], row.get("expected_rank")))
+        mine.append((row["id"], row["score"], row["probability"], own_number(row)))
         assert row["rank"] == len(mine)
     return found
 
@@ -116,6 +129,8 @@ def check_answer(query, mine, answer):
         truth = oracle.u_kranks(exact, query.k)
     elif query.semantics == "expected-rank":
         truth = oracle.expected_rank(exact, query.k)
+    elif query.semantics == "prf":
+        truth = oracle.prf(exact, query.k, lambda rank: weight_of(query, rank))
     else:
         truth = oracle.pk_topk(exact, query.k)
     assert [row[:2] for row in answer] == [(mine[i].id, mine[i].score) for i, *_ in truth]
@@ -124,6 +139,12 @@ def check_answer(query, mine, answer):
         assert (row[3] is None) == (len(numbers) == 1)
         if row[3] is not None:
             assert abs(row[3] - numbers[1]) < 1e-12
+
+
+def weight_of(query, rank):
+    if query.alpha is not None:
+        return Fraction(query.alpha) ** rank
+    return Fraction(query.weights[rank - 1]) if rank <= len(query.weights) else 0
 
 
 def check_times(query, rows, times, until, start=None):

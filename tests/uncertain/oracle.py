@@ -117,6 +117,17 @@ def u_topk_lists(found, k):
     return dict(sums)
 
 
+def prf(found, k, weight):
+    """By the absolute value of the parameterised ranking function; `weight` returns the weight of a rank."""
+    values = [Fraction(0)] * len(found)
+    for world, chance in worlds(found):
+        for rank, i in enumerate(world, 1):
+            values[i] += weight(rank) * chance
+    place = {i: at for at, i in enumerate(best_first(found))}
+    order = sorted((i for i in range(len(found)) if values[i]), key=lambda i: (-abs(values[i]), place[i]))
+    return [(i, found[i].probability, values[i]) for i in order[:k]]
+
+
 def expected_ranks(found):
     """Ranks count from 1; a tuple that a world lacks stands after all that it has."""
     sums = [Fraction(0)] * len(found)

@@ -102,7 +102,11 @@ def test_the_page_shows_the_plan_that_is_used():
     assert "… 59 more runs" in none  # 34, 20 and 17 in a cycle of 1020 tuples, of which 12 are shown
     assert "Every query runs separately." in none
     assert "without sharing" not in none
-    assert work.explain() == work.explain(plan="greedy")
+    assert work.explain() == work.explain(plan="auto") == dp
+    dear = sb.Workload([sb.UncertainTopK(name=f"k{k}", k=k, size=9, every=every) for every, k in [(2, 1), (3, 6)]])
+    assert "Work: 1.2 times more than without sharing." in dear.explain(plan="greedy")
+    assert "2.5 without sharing: 1.2 times more" in dear.explain(plan="greedy")
+    assert "2.333 per 1 tuple (sum of k over all runs), 2.5 without sharing: 1.1 times less" in dear.explain()
     with pytest.raises(sb.InvalidQueryError, match=r"plan must be one of .*, got 'best'"):
         work.explain(plan="best")
     with pytest.raises(sb.UnsupportedError, match="plan='dp' is not supported for TopK queries"):

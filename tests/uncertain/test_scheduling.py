@@ -10,7 +10,7 @@ import pytest
 
 import skyband as sb
 
-METHODS = ("none", "in", "inco", "dp", "greedy")
+METHODS = ("none", "in", "inco", "dp", "greedy", "auto")
 ORIGINAL = [(2, 3), (2, 2), (3, 4), (5, 3), (5, 5), (7, 2)]
 FIRST = [(2, 3), (3, 4), (5, 5)]
 SECOND = [(30, 2), (51, 3), (60, 4)]
@@ -123,6 +123,99 @@ def test_methods_are_ordered_by_cost(seed):
         assert plan.cost_per_unit == pytest.approx(float(costs[method]))
     assert costs["dp"] <= costs["inco"] <= costs["in"] <= costs["none"]
     assert costs["dp"] <= costs["greedy"] <= 2 * costs["dp"]
+    assert costs["dp"] <= costs["auto"] <= costs["none"]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_two_groups_have_a_closed_form(seed):
+    draw = random.Random(seed)
+    short, long = sorted(draw.sample(range(1, 400), 2))
+    k, more = sorted(draw.sample(range(1, 60), 2))
+    plan = sb.uncertain.schedule([(short, k), (long, more)], "dp")
+    check(plan)
+    costs = {cycle: Fraction((cycle - 1) // short * k + more, cycle) for cycle in range(1, long + 1)}
+    assert cost(plan) == min(costs.values())
+    assert plan.cycle == max(cycle for cycle, one in costs.items() if one == cost(plan))
+    runs = plan.tracks[0].runs
+    assert [runs[place] for place in range(len(runs))] == [runs[-len(runs) + place] for place in range(len(runs))]
+    assert runs[:2] == list(runs)[:2]
+    with pytest.raises(IndexError):
+        runs[len(runs)]
+
+
+def test_two_long_groups_are_not_searched():
+    plan = sb.uncertain.schedule([(1_000_000_007, 2), (1_000_000_009, 3)], "dp")
+    assert plan.executions == [(1_000_000_007, 3, (0, 1))]
+    plan = sb.uncertain.schedule([(2, 1), (10**9 + 1, 2 * 10**9)], "dp")
+    assert plan.cycle == 10**9 + 1
+    later = plan.upcoming(plan.cycle - 2)
+    assert [(run.time - plan.cycle, run.k_max) for run in islice(later, 3)] == [(-1, 1), (0, 2 * 10**9), (2, 1)]
+
+
+def test_the_default_never_costs_more_than_no_sharing():
+    requests = [(2, 1), (3, 6)]
+    costs = {method: cost(sb.uncertain.schedule(requests, method)) for method in METHODS}
+    assert costs["none"] == Fraction(5, 2)
+    assert costs["greedy"] == 3  # more than no sharing
+    assert costs["dp"] == costs["auto"] == Fraction(7, 3)
+    assert sb.uncertain.schedule(requests).method == "dp"
+    assert cost(sb.uncertain.schedule(requests)) == Fraction(7, 3)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_where_a_search_is_too_long_the_cheaper_plan_is_the_default(seed, monkeypatch):
+    monkeypatch.setattr("skyband.uncertain.scheduling._QUICK_STEPS", 0)
+    monkeypatch.setattr("skyband.uncertain.scheduling._QUICK_ROOM", 0)
+    draw = random.Random(seed)
+    requests = [(draw.randint(1, 9), draw.randint(1, 9) ** 2) for _ in range(draw.randint(3, 9))]
+    found = {method: sb.uncertain.schedule(requests, method) for method in METHODS}
+    if len(found["inco"].groups) > 2:
+        assert found["auto"].method != "dp"
+    assert cost(found["auto"]) <= cost(found["none"])
+    allowed = [found[method] for method in METHODS[:3] + METHODS[4:5] if cost(found[method]) <= cost(found["none"])]
+    assert found["auto"].seconds_per_unit <= min(plan.seconds_per_unit for plan in allowed)
+
+
+def estimated(plan):
+    """Seconds of all runs in a unit of time, from the list of runs."""
+    return sum(300e-6 + 1e-6 * run.k_max + 16e-6 * len(run.queries) for run in plan.executions) / plan.cycle
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_default_takes_the_least_time(seed):
+    draw = random.Random(seed)
+    requests = [
+        (draw.randint(1, 12), draw.choice([1, 10, 1000, draw.randint(1, 5000)])) for _ in range(draw.randint(1, 8))
+    ]
+    found = {method: sb.uncertain.schedule(requests, method) for method in METHODS}
+    for plan in found.values():
+        assert plan.seconds_per_unit == pytest.approx(estimated(plan))
+    check(found["auto"])
+    allowed = [plan for plan in found.values() if cost(plan) <= cost(found["none"])]
+    assert found["auto"].seconds_per_unit == min(plan.seconds_per_unit for plan in allowed)
+
+
+def test_answers_that_nobody_needs_are_not_free():
+    """A query of a week beside one of a second: to answer it every second would take more time than its own runs."""
+    requests = [(1, 5), *[(604_800, 5)] * 1000]
+    plan = sb.uncertain.schedule(requests)
+    assert plan.method == "in"
+    assert plan.seconds_per_unit < sb.uncertain.schedule(requests, "dp").seconds_per_unit / 10
+    assert plan.cost_per_unit <= sb.uncertain.schedule(requests, "none").cost_per_unit
+
+
+def test_runs_that_take_time_are_shared():
+    """Where the sum of k is the same, fewer runs are better."""
+    plan = sb.uncertain.schedule([(4, 100), (5, 101)])
+    assert [(run.time, run.k_max) for run in plan.executions] == [(4, 101)]
+
+
+def test_a_long_plan_by_default():
+    far = [(1_000_000_007, 2), (1_000_000_009, 3), (1_000_000_011, 9)]
+    plan = sb.uncertain.schedule(far)
+    assert plan.method in ("greedy", "inco")
+    with pytest.raises(sb.UnsupportedError, match=r"099 steps \(at most 10{12}\) and 2000000022 table entries"):
+        sb.uncertain.schedule(far, "dp")
 
 
 def test_plans_speak_in_the_units_of_the_input():
@@ -151,21 +244,21 @@ def test_a_cycle_too_long_to_be_listed():
 
 
 def test_a_long_greedy_plan_is_not_written_down():
-    plan = sb.uncertain.schedule([(1, 2), (7, 3), (10**12, 5)])
+    plan = sb.uncertain.schedule([(1, 2), (7, 3), (10**12, 5)], "greedy")
     assert plan.cycle == 10**12 // 7 * 7
     assert plan.cost_per_unit == pytest.approx(2 * 6 / 7 + 3 / 7)
     later = plan.upcoming(plan.cycle - 2)
     assert [(run.time - plan.cycle, run.k_max) for run in islice(later, 4)] == [(-1, 2), (0, 5), (1, 2), (2, 2)]
     with pytest.raises(sb.UnsupportedError, match="one cycle of the plan has"):
         _ = plan.executions
-    runs = sb.uncertain.schedule(SECOND).tracks[0].runs
+    runs = sb.uncertain.schedule(SECOND, "greedy").tracks[0].runs
     assert runs[-1] == runs[1] == list(runs)[1]
     with pytest.raises(IndexError):
         runs[2]
 
 
 def test_forty_thousand_units():
-    plan = sb.uncertain.schedule([(1, 2), (7, 5), (900, 20), (40_000, 100)])
+    plan = sb.uncertain.schedule([(1, 2), (7, 5), (900, 20), (40_000, 100)], "greedy")
     assert plan.cycle == 39_424  # 7, 128 · 7 = 896, 44 · 896
     assert len(plan.executions) == 39_424
     assert plan.executions[-1].k_max == 100
@@ -186,16 +279,16 @@ def test_what_is_no_request_is_shown():
 def test_refuses_nothing_and_unknown_methods():
     with pytest.raises(sb.InvalidQueryError, match="at least one query"):
         sb.uncertain.schedule([])
-    with pytest.raises(sb.InvalidQueryError, match=r"method must be one of 'none'.*, got 'best'"):
+    with pytest.raises(sb.InvalidQueryError, match=r"method must be one of 'auto'.*, got 'best'"):
         sb.uncertain.schedule(FIRST, "best")
     with pytest.raises(sb.InvalidQueryError, match="k must be between 1 and 2147483647, got 0"):
         sb.uncertain.schedule([(2, 0)])
 
 
 def test_a_plan_too_long_to_search():
-    with pytest.raises(sb.UnsupportedError, match="Use method='greedy'"):
+    with pytest.raises(sb.UnsupportedError, match=r"steps.*Use method='auto'"):
         sb.uncertain.schedule([(1, 2), (999_983, 5), (9_999_991, 7)], "dp")
 
 
 def test_a_plan_is_shown():
-    assert repr(sb.uncertain.schedule(FIRST)) == "Plan(method='greedy', queries=3, cycle=4, cost_per_unit=2.25)"
+    assert repr(sb.uncertain.schedule(FIRST)) == "Plan(method='dp', queries=3, cycle=4, cost_per_unit=2.25)"

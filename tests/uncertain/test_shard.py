@@ -17,6 +17,11 @@ QUERIES = (
     sb.UncertainTopK(name="deep", k=4, every="10 milliseconds", semantics="pt-k", threshold=0.02, **SHARED),
     sb.UncertainTopK(name="ranks", k=3, every="20 milliseconds", semantics="u-kranks", **SHARED),
 )
+WEIGHED = (
+    *QUERIES[:2],
+    sb.UncertainTopK(name="weighed", k=3, every="20 milliseconds", semantics="prf", weights=[1, 0.5, 0.25], **SHARED),
+    sb.UncertainTopK(name="falling", k=3, every="20 milliseconds", semantics="prf", alpha=0.75, **SHARED),
+)
 
 
 def rows_of(positions, scores, chances, rules, ids):
@@ -71,8 +76,26 @@ def test_as_one_monitor_over_the_ordered_stream(seed):
     assert [round_(row) for row in found.to_pylist()] == [round_(row) for row in expected]
 
 
+@pytest.mark.parametrize("queries", [WEIGHED[:3], WEIGHED])
+def test_ranking_functions_in_a_pipeline(queries):
+    """With certain tuples, so that the reducer drops some: not while a query has weights for all ranks."""
+    positions, scores, chances, rules, ids = drawn(3, n=300)
+    positions = positions[0] + (positions - positions[0]) // 8000 * 1000
+    chances = np.where([rule is None for rule in rules], 1.0, chances)
+    expected = sb.uncertain.replay(queries, positions, scores, chances, rules, ids).to_pylist()
+    rows = rows_of(positions, scores, chances, rules, ids)
+    plan = UncertainPlan(queries=queries, method="auto", refuse_late=False)
+    batches = [(rows.slice(low, 31), None) for low in range(0, positions.size, 31)]
+    found, _ = run(plan, batches, restarts=True)
+    assert [round_(row) for row in found.to_pylist()] == [round_(row) for row in expected]
+    assert (plan.cuts[0] is None) == (len(queries) == 4)
+    sent = sum(one.rows.num_rows for one in weigh_rows(plan, rows.to_batches()))
+    assert (sent < positions.size) == (len(queries) == 3)
+
+
 def round_(row):
-    return {**row, "probability": round(row["probability"], 12)}
+    prf = {"prf": row["prf"] and round(row["prf"], 12)} if "prf" in row else {}
+    return {**row, **prf, "probability": round(row["probability"], 12)}
 
 
 def test_what_exists_in_no_world_is_refused():

@@ -117,6 +117,10 @@ queries:
      probability: confidence, rule: reading, semantics: pt-k, threshold: 0.5, where: speed > 0}
   - {name: sensors, stream: readings, type: uncertain, k: 1, size: 20 minutes, by: speed, probability: confidence,
      rule: reading, stream_by: sensor, where: speed > 0}
+  - {name: weighed, stream: readings, type: uncertain, k: 2, size: 20 minutes, by: speed, probability: confidence,
+     rule: reading, semantics: prf, rank_weights: [1, 0.5], where: speed > 0}
+  - {name: falling, stream: readings, type: uncertain, k: 2, size: 20 minutes, by: speed, probability: confidence,
+     rule: reading, semantics: prf, alpha: 0.9, where: speed > 0}
   - name: spoken
     sql: SELECT TOP 3 * FROM readings [RANGE 20 MINUTES] WHERE speed > 0 ORDER BY speed DESC RULE reading
       PROBABILITY confidence FREQUENCY 5 MINUTES

@@ -178,6 +178,8 @@ def test_every_family_can_be_asked(read):
     assert list(readings) == [
         sb.UncertainTopK(name="fast", k=3, every="2 minutes", semantics="pt-k", threshold=0.5, **told),
         sb.UncertainTopK(name="sensors", k=1, stream="sensor", **told),
+        sb.UncertainTopK(name="weighed", k=2, semantics="prf", weights=[1, 0.5], **told),
+        sb.UncertainTopK(name="falling", k=2, semantics="prf", alpha=0.9, **told),
         sb.UncertainTopK(name="spoken", k=3, every="5 minutes", **told),
     ]
 

@@ -191,8 +191,9 @@ FAMILIES: dict[str, Family] = {
             query="UncertainTopK",
             namespace="skyband.uncertain",
             answers=_schema(
-                *_MOMENT, "id", "score number", "probability number", "expected_rank number", "stream",
-                optional=["expected_rank", "stream"], ranked=["id", "expected_rank", "stream"],
+                *_MOMENT, "id", "score number", "probability number", "expected_rank number", "prf number",
+                "stream",
+                optional=["expected_rank", "prf", "stream"], ranked=["id", "expected_rank", "prf", "stream"],
             ),
             engines="schedules.METHODS",
             clauses=True,

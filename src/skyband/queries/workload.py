@@ -68,7 +68,7 @@ class Workload(Generic[Q]):
         """Describe what this workload answers, how much it keeps, and how it runs, in process or on Spark.
 
         The result is text that displays itself in notebooks. The first lines are a summary; details follow. For queries
-        over uncertain streams, `plan` names the plan that runs them, if it is not the greedy one.
+        over uncertain streams, `plan` names the plan that runs them, if it is not the default.
 
         >>> import skyband as sb
         >>> print(sb.Workload([sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute")]).explain())

@@ -21,7 +21,7 @@ def read(draft: StatementDraft) -> None:
     _read_window(draft)
     while cursor.peek() is not None:
         _clause(cursor, _TAIL)(draft)
-    if "by" not in draft.fields:
+    if "by" not in draft.fields and not draft.family.clauses:
         raise cursor.unexpected(
             "ORDER BY and a score", "ORDER BY defines which objects are best, as in ORDER BY price DESC"
         )

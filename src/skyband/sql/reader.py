@@ -14,6 +14,7 @@ from skyband.sql.lexer import Token, place, problem, tokenize
 from skyband.sql.statement import Statement, StatementDraft, read_k, read_ties
 from skyband.sql.writer import DEFAULT_NAME
 
+_NAMES = ("word", "name", "string")  # kinds of tokens that can name a query
 _START = "a query begins with TOPK or SELECT, or with its name and a colon"
 
 
@@ -23,7 +24,7 @@ def sql(text: str) -> Query | Workload[Any]:
     There are three dialects: the short one (``TOPK``), CQL as in the papers on continuous queries (``SELECT TOP``), and
     Flink's Window Top-N. Expressions are kept as written. ``str`` of a query returns the short dialect, which can be
     parsed again. A name and a colon may precede the query. ``PROBABILITY`` and ``FREQUENCY`` make a query over an
-    uncertain stream.
+    uncertain stream. A statement ends with ``;``, or where the next one begins with its name.
 
     Examples
     --------
@@ -70,8 +71,12 @@ def parse(text: str, name: str | None = None) -> list[Statement]:
 
 
 def _split(tokens: list[Token]) -> Iterator[list[Token]]:
+    """Split at semicolons, and before ``name: SELECT`` and ``name: TOPK``, as papers print several queries."""
     part: list[Token] = []
-    for token in tokens:
+    for at, token in enumerate(tokens):
+        if part and _begins_named(tokens[at : at + 3]):
+            yield part
+            part = []
         if token.symbol == ";":
             if part:
                 yield part
@@ -82,10 +87,15 @@ def _split(tokens: list[Token]) -> Iterator[list[Token]]:
         yield part
 
 
+def _begins_named(tokens: list[Token]) -> bool:
+    """Whether these are a name, a colon and the first word of a statement."""
+    return len(tokens) == 3 and tokens[0].kind in _NAMES and tokens[1].symbol == ":" and tokens[2].keyword in _READERS
+
+
 def _label(cursor: Cursor) -> str | None:
     """Consume the name before the statement, if there is one."""
     token = cursor.peek()
-    if token is None or not cursor.sees_symbol(":", 1) or token.kind not in ("word", "name", "string"):
+    if token is None or not cursor.sees_symbol(":", 1) or token.kind not in _NAMES:
         return None
     called = spelled_name(token)
     if not called.strip():
@@ -135,12 +145,15 @@ def _read_select(cursor: Cursor) -> StatementDraft:
     """Parse a statement that begins with ``SELECT``; its source determines the dialect."""
     draft = StatementDraft(cursor, "cql")
     cursor.expect("SELECT")
+    hyphen = _sees_hyphen(cursor)
     if cursor.take("TOP"):
+        cursor.at += 1 if hyphen else 0
         read_k(draft, what="k after TOP")
         if cursor.sees("PERCENT"):
             raise cursor.fail("TOP with PERCENT is not supported", "give k as a number of objects, as in TOP 10")
         read_ties(draft)
-    _read_star(cursor)
+    if not (hyphen and cursor.sees("FROM")):
+        _read_star(cursor)
     cursor.expect("FROM")
     if cursor.sees_symbol("("):
         if "k" in draft.fields:
@@ -154,6 +167,14 @@ def _read_select(cursor: Cursor) -> StatementDraft:
     else:
         cql.read(draft)
     return draft
+
+
+def _sees_hyphen(cursor: Cursor) -> bool:
+    """Whether ``TOP-3`` comes next, without spaces. The papers write it without ``*``."""
+    word, sign, number = (cursor.peek(ahead) for ahead in range(3))
+    if not cursor.sees("TOP") or word is None or sign is None or number is None or sign.symbol != "-":
+        return False
+    return word.end == sign.start and sign.end == number.start
 
 
 def _read_star(cursor: Cursor) -> None:

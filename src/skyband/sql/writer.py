@@ -5,7 +5,7 @@
     OVER size [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
 
 [name:] TOPK [score,] k [WHERE condition] [PROBABILITY p] [RULE label] [STREAM label]
-    OVER size FREQUENCY every [SEMANTICS word] [THRESHOLD p]
+    OVER size FREQUENCY every [SEMANTICS word] [THRESHOLD p] [WEIGHTS (w, ...)] [ALPHA a]
 ```
 
 The second form is a query over an uncertain stream. It always contains FREQUENCY.
@@ -27,7 +27,7 @@ from skyband.sql.expression import cut
 from skyband.sql.lexer import quote, tokenize
 
 DEFAULT_NAME = "topk"
-UNCERTAIN = ("PROBABILITY", "RULE", "STREAM", "FREQUENCY", "SEMANTICS", "THRESHOLD")
+UNCERTAIN = ("PROBABILITY", "RULE", "STREAM", "FREQUENCY", "SEMANTICS", "THRESHOLD", "WEIGHTS", "ALPHA")
 CERTAIN = ("FROM", "WHERE", "BY", "OVER", "EVERY", "ORIGIN", "FULL")
 CLAUSES = (*CERTAIN, *UNCERTAIN)
 # Keywords that end an expression in the short dialect.
@@ -90,6 +90,10 @@ def write_uncertain(query: Mapping[str, Any], *, named: bool = False) -> str:
         parts.append(f"SEMANTICS {query['semantics'].upper()}")
     if query["threshold"] is not None:
         parts.append(f"THRESHOLD {query['threshold']!r}")
+    if query["weights"] is not None:
+        parts.append(f"WEIGHTS ({', '.join(map(repr, query['weights']))})")
+    if query["alpha"] is not None:
+        parts.append(f"ALPHA {query['alpha']!r}")
     return " ".join(parts)
 
 

@@ -10,18 +10,19 @@ from skyband.queries.counted import counted
 from skyband.queries.fields import checked_choice
 from skyband.queries.overview import overview
 from skyband.queries.timeline import Lane, Timeline
-from skyband.uncertain.query import SEMANTICS, UncertainTopK, classes_of, stream_of
-from skyband.uncertain.schedules import METHODS, Schedule, greedy, unit_of
+from skyband.uncertain.query import SEMANTICS, UncertainTopK, classes_of, requests_of, stream_of
+from skyband.uncertain.schedules import METHODS, PLANS, Schedule, unit_of
+from skyband.uncertain.scheduling import schedule
 
-__all__ = ["page", "planned", "timeline"]
+__all__ = ["page", "timeline"]
 
 _SHOWN = 12  # runs of the plan that are listed
 
 
-def page(queries: Sequence[UncertainTopK], *, on_spark: bool = False, plan: str = "greedy") -> str:
+def page(queries: Sequence[UncertainTopK], *, on_spark: bool = False, plan: str = "auto") -> str:
     """Describe what these queries answer, keep and cost with the `plan` of this name, then each class in detail."""
-    method, classes = checked_choice("plan", plan, METHODS), classes_of(queries)
-    plans = [planned(_requests(mine), method) for mine in classes]
+    method, classes = checked_choice("plan", plan, PLANS), classes_of(queries)
+    plans = [schedule(requests_of(mine), method) for mine in classes]
     lines = [
         overview(queries, "on tuples with probabilities"),
         f"{_work(classes, plans, method)}\n{_memory(classes)}",
@@ -44,10 +45,6 @@ def page(queries: Sequence[UncertainTopK], *, on_spark: bool = False, plan: str 
     return "\n".join(lines)
 
 
-def _requests(queries: Sequence[UncertainTopK]) -> tuple[tuple[int, int], ...]:
-    return tuple((query.window.slide, query.k) for query in queries)
-
-
 def _unshared(requests: tuple[tuple[int, int], ...]) -> float:
     """Return the cost per tick of the axis if every query ran separately."""
     return sum(k / every for every, k in requests)
@@ -63,27 +60,21 @@ def _memory(classes: Sequence[Sequence[UncertainTopK]]) -> str:
 def _work(classes: Sequence[Sequence[UncertainTopK]], plans: Sequence[Schedule], method: str) -> str:
     if method == "none":
         return "Every query runs separately."
-    unshared = sum(map(_unshared, map(_requests, classes)))
-    return f"Work: {_compared(sum(plan.cost_per_unit for plan in plans), unshared)} without sharing."
+    saved = sum(map(_unshared, map(requests_of, classes))) / sum(plan.cost_per_unit for plan in plans)
+    return f"Work: {_compared(saved, 'as much as', 'than')} without sharing."
 
 
-def _compared(shared: float, unshared: float) -> str:
-    """Compare two costs in words; a plan may also cost more.
-
-    >>> _compared(1.0, 2.0), _compared(1.0, 1.02), _compared(3.0, 2.5)
-    ('2.0 times less than', 'as much as', '1.2 times as much as')
-    """
-    saved = unshared / shared
-    if saved >= 1.05:
-        return f"{saved:.1f} times less than"
-    return "as much as" if saved > 1 / 1.05 else f"{shared / unshared:.1f} times as much as"
+def _compared(saved: float, same: str, than: str = "") -> str:
+    """Say how much less, or more, something costs."""
+    if 0.95 < saved < 1.05:
+        return same
+    return f"{max(saved, 1 / saved):.1f} times {'less' if saved > 1 else 'more'} {than}".rstrip()
 
 
 def _class_page(queries: Sequence[UncertainTopK], plan: Schedule) -> list[str]:
-    requests = _requests(queries)
+    requests = requests_of(queries)
     unit, axis = unit_of(requests), queries[0].axis
     unshared, shared = _unshared(requests) * unit, plan.cost_per_unit * unit
-    compared = _compared(shared, unshared).removesuffix(" than").removesuffix(" as")
     names = [query.name for query in queries]
     meanings = {query.semantics: SEMANTICS[query.semantics] for query in queries}
     return [
@@ -98,20 +89,23 @@ def _class_page(queries: Sequence[UncertainTopK], plan: Schedule) -> list[str]:
         ),
         f"plan          {plan.method}: {METHODS[plan.method]}",
         *_time_line(plan, axis, names),
+        *_estimated(plan, axis, unit),
         (
             f"cost          {shared:.4g} per {_length(axis, unit)} (sum of k over all runs)"
-            + (f", {unshared:.4g} without sharing: {compared}" if plan.method != "none" else "")
+            + (
+                ""
+                if plan.method == "none"
+                else f", {unshared:.4g} without sharing: {_compared(unshared / shared, 'as much')}"
+            )
         ),
     ]
 
 
-def planned(requests: tuple[tuple[int, int], ...], method: str) -> Schedule:
-    """Return the schedule that the plan of this name computes for (every, k) requests."""
-    if method == "greedy":
-        return greedy(requests)
-    from skyband.uncertain.scheduling import schedule
-
-    return schedule(requests, method)
+def _estimated(plan: Schedule, axis: str, unit: int) -> list[str]:
+    """Say how long runs take, as estimated from a measured window."""
+    own, unshared = (found.seconds_per_unit * unit for found in (plan, schedule(plan.requests, "none")))
+    compared = "" if plan.method == "none" else f", {_compared(unshared / own, 'as long as', 'than')} without sharing"
+    return [f"time          about {1e3 * own:.2g} ms per {_length(axis, unit)} for windows of 10,000 tuples{compared}"]
 
 
 def _streams(queries: Sequence[UncertainTopK]) -> list[str]:
@@ -158,8 +152,7 @@ def timeline(queries: Sequence[UncertainTopK], now: int | None, method: str, lan
     on_time = queries[0].axis == "time"
     scale = 1e6 if on_time else 1
     for number, mine in enumerate(classes_of(queries), 1):
-        requests = tuple((query.window.slide, query.k) for query in mine)
-        plan = planned(requests, "greedy" if method == "auto" else method)
+        plan = schedule(requests_of(mine), method)
         cost += plan.cost_per_unit * scale
         count = sum(plan.cycle // track.period * len(track.runs) for track in plan.tracks)
         runs = list(islice(plan.upcoming(0), min(count, lanes - len(found)) + 1))

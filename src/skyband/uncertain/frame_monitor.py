@@ -11,7 +11,7 @@ from skyband.queries.fields import checked_choice
 from skyband.queries.workload import Workload, of_family
 from skyband.uncertain.monitor import Monitor
 from skyband.uncertain.query import UncertainTopK
-from skyband.uncertain.schedules import METHODS, Schedule
+from skyband.uncertain.schedules import PLANS, Schedule
 
 __all__ = ["FrameMonitor"]
 
@@ -23,10 +23,10 @@ class FrameMonitor(FrameMonitorBase[UncertainTopK], Monitor):  # type: ignore[mi
         self,
         queries: UncertainTopK | Iterable[UncertainTopK] | Workload[UncertainTopK],
         *,
-        plan: str = "greedy",
+        plan: str = "auto",
         **named: Any,
     ) -> None:
-        FrameMonitorBase.__init__(self, queries, checked_choice("plan", plan, METHODS), **named)
+        FrameMonitorBase.__init__(self, queries, checked_choice("plan", plan, PLANS), **named)
 
     @property
     def plan(self) -> Schedule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +25,9 @@ from skyband.snapshot import StateFormat
 from skyband.uncertain.columns import probability_column
 from skyband.uncertain.label_dictionaries import RuleDictionary, StreamDictionary
 from skyband.uncertain.query import UncertainTopK, checked_epsilon, require_one_size
-from skyband.uncertain.schedules import METHODS, Execution, Schedule
+from skyband.uncertain.retention import negligible_for, retention_of
+from skyband.uncertain.run_clock import RunClock
+from skyband.uncertain.schedules import PLANS, Execution, Schedule
 from skyband.uncertain.semantics import SemanticsRequest, ranked
 from skyband.uncertain.stream_ranking import Streams
 from skyband.uncertain.table import Part, answer_rows
@@ -42,6 +45,11 @@ def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
     return {**saved, **common, "computed": True, "counts": counts}
 
 
+def _from_version_2(saved: dict[str, Any]) -> dict[str, Any]:
+    """No query of version 2 has a column of ranking functions."""
+    return {**saved, "extra": [*saved["extra"], False]}
+
+
 class Monitor(MonitorBase[UncertainTopK, pa.Table]):
     """Answer queries over pushed uncertain tuples, at the times of a shared plan.
 
@@ -54,12 +62,12 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
     queries
         One `UncertainTopK`, several, or a `Workload` of them, all with the same `size`.
     plan
-        How runs are shared, see `schedule`: ``"greedy"``, ``"dp"``, ``"inco"``, ``"in"`` or ``"none"``.
+        How runs are shared, see `schedule`: ``"auto"``, ``"dp"``, ``"greedy"``, ``"inco"``, ``"in"`` or ``"none"``.
     epsilon
         Tuples that can no longer be in an answer are dropped. With `epsilon` above 0, tuples that can only be in an
         answer with a small probability are dropped too; the error of each probability in an answer, and of each sum of
-        a ranked stream, is at most `epsilon`. No tuple is dropped while a query has ``semantics="expected-rank"``,
-        which depends on all tuples.
+        a ranked stream, is at most `epsilon`, and that of a ``prf`` at most `epsilon` times the sum of the sizes of its
+        weights. No tuple is dropped while a query has ``semantics="expected-rank"``, which depends on all tuples.
     since
         Windows that begin before this position are not answered, because earlier tuples were not pushed.
     computed
@@ -80,13 +88,13 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
 
     asks = UncertainTopK
     counts = "tuples"
-    state_format = StateFormat("uncertain monitor", [_from_version_1])
+    state_format = StateFormat("uncertain monitor", [_from_version_1, _from_version_2])
 
     def __init__(
         self,
         queries: UncertainTopK | Iterable[UncertainTopK] | Workload[UncertainTopK],
         *,
-        plan: str = "greedy",
+        plan: str = "auto",
         epsilon: float = 0.0,
         since: int | None = None,
         computed: bool = False,
@@ -97,15 +105,16 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         workload = self._checked(queries, computed)
         super().__init__(workload.axis, computed=computed)
         self._epsilon = checked_epsilon(epsilon)
-        self._times = Timetable(workload, checked_choice("plan", plan, METHODS), since)
+        self._times = Timetable(workload, checked_choice("plan", plan, PLANS), since)
         self._size = self._times.size
         self._store = TupleStore()
         self._rules = RuleDictionary(self._size, lambda: self._store.rules_in_use)
         self._streams = StreamDictionary(lambda: self._store.streams_in_use)
-        self._expected = self._ranks_streams = False  # whether answers have these columns
+        self._expected = self._valued = self._ranks_streams = False  # whether answers have these columns
         self._widen()
         self._fresh: list[Part] = []
         self._runs = self._cost = 0
+        self._clock = RunClock()  # since the monitor was created or resumed
 
     @property
     def _workload(self) -> Workload[UncertainTopK]:  # type: ignore[override]  # the timetable adds queries
@@ -115,6 +124,11 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
     def plan(self) -> Schedule:
         """The schedule of runs. Its time 0 is that of the first tuple, or of the last change of the queries."""
         return self._times.plan
+
+    @property
+    def plan_method(self) -> str:
+        """The method that `plan` was given, such as ``"auto"``. The schedule has the published method that it uses."""
+        return self._times.method
 
     @property
     def next_time(self) -> int | None:
@@ -240,7 +254,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
             self._times.renew(wanted, since, self._intake.first)
         else:
             self._times.joining = []
-            if len(staying) < len(self.queries) or self._times.method != self.plan.method:
+            if len(staying) < len(self.queries) or self._times.method != self._times.adopted:
                 self._change(Workload(staying), later=not is_complete)
             self._times.joining = [known.get(query, Joining(query, since)) for query in fresh]
         self._widen()
@@ -255,7 +269,11 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         """Return counters: rows, dropped rows, runs and their cost, answers, tuples held and dropped, and so on.
 
         ``remembered`` is the number of tuples kept to compute the probability sums of rules. ``error_bound`` is the
-        maximum error of a probability in the next answer because of dropped tuples.
+        maximum error of a probability in the next answer because of dropped tuples. ``seconds`` is the time spent in
+        runs since the monitor was created or resumed, ``throughput`` the number of answers per second of it, over all
+        queries. ``latency`` is the mean over queries of the sum of delays: if runs are executed one after another, each
+        at its time in the plan or when the one before it is done, by how many seconds the time between two answers
+        exceeds `every`. It is 0 for count windows.
 
         >>> import skyband as sb
         >>> monitor = sb.uncertain.Monitor(sb.UncertainTopK(k=3, size=10, every=2))
@@ -273,13 +291,16 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
             "remembered": len(self._rules),
             "dropped": self._store.dropped,
             "error_bound": self._store.error_bound,
+            "seconds": self._clock.seconds,
+            "throughput": self._clock.throughput,
+            "latency": self._clock.latency,
         }
 
     def _state(self) -> dict[str, Any]:
         return {
             "times": self._times.state(),
             "epsilon": self._epsilon,
-            "extra": [self._expected, self._ranks_streams],
+            "extra": [self._expected, self._ranks_streams, self._valued],
             "counts": [self._runs, self._cost],
             "store": self._store.state(self._intake.id_kind or pa.int64()),
             "rules": self._rules.state(),
@@ -293,7 +314,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
 
     def _load(self, saved: dict[str, Any]) -> None:
         self._times.load(saved["times"])
-        self._expected, self._ranks_streams = saved["extra"]
+        self._expected, self._ranks_streams, self._valued = saved["extra"]
         self._runs, self._cost = saved["counts"]
         self._store.load(saved["store"])
         self._rules.load(saved["rules"])
@@ -319,10 +340,9 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
             return
         self._run_until(now)
         self._store.drop_before(now - self._size)
-        everyone = self._times.everyone
-        if not any(query.semantics == "expected-rank" for query in everyone):
-            edge = now if self._intake.axis == "time" else now + 1
-            self._store.prune(max(query.k for query in everyone), self._epsilon, edge)
+        needed = retention_of(self._times.everyone)
+        if needed is not None:
+            self._store.prune(needed, self._epsilon, now if self._intake.axis == "time" else now + 1)
 
     def _run_until(self, until: int) -> None:
         for time, run in self._times.due(until, self._store.first_from):
@@ -330,10 +350,15 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
 
     def _answer(self, run: Execution, time: int) -> None:
         """Answer the queries of a run from the tuples in its window."""
+        began = perf_counter()
         rows = self._store.window(time - self._size, time)
         mine = [self.queries[place] for place in run.queries]
         requests = [
-            SemanticsRequest(query.k, query.semantics, query.threshold, query.stream is not None) for query in mine
+            SemanticsRequest(
+                *(query.k, query.semantics, query.threshold, query.weights, query.alpha),  # type: ignore[arg-type]
+                of_streams=query.stream is not None,
+            )
+            for query in mine
         ]
         streams = Streams(rows.streams, rows.positions, self._streams.stored)
         found = ranked(rows.scores, rows.probabilities, rows.rules, requests, streams)
@@ -348,12 +373,14 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
                     rows.scores[chosen],
                     answer.probabilities,
                     answer.expected_ranks,
+                    answer.values,
                     None if query.stream is None else self._streams.labels(rows.streams[chosen]),
                 )
             )
         self._runs += 1
         self._cost += run.k_max
         self._windows += len(found)
+        self._clock.ran(time, perf_counter() - began, mine)
 
     def _change(self, after: Workload[UncertainTopK], *, later: bool = False) -> None:
         """Replace the workload: answer all queries now and rebuild the plan from this time."""
@@ -371,6 +398,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         """Add the optional answer columns that the queries need. They are never removed."""
         everyone = self._times.everyone
         self._expected = self._expected or any(query.semantics == "expected-rank" for query in everyone)
+        self._valued = self._valued or any(query.semantics == "prf" for query in everyone)
         self._ranks_streams = self._ranks_streams or any(query.stream is not None for query in everyone)
 
     def _needs_stream(self, rows: int, kept: Ints | None, places: Ints) -> Any:
@@ -388,7 +416,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
 
     def _schema(self) -> pa.Schema:
         own = {"time": self._intake.position_kind, "id": self._intake.id_kind, "stream": self._streams.kind}
-        wanted = ["expected_rank"] if self._expected else []
+        wanted = ["expected_rank"] * self._expected + ["prf"] * self._valued
         if self._ranks_streams and own["stream"] is not None:
             wanted.append("stream")
         return arrow_schema(_SCHEMA, own, wanted=wanted)
@@ -396,10 +424,15 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
     def _reject_if_dropped(self, query: UncertainTopK) -> None:
         """Reject a query whose answers may need tuples that were dropped for a smaller k."""
         dropped = self._store.least_dropped
-        if dropped is not None and (query.semantics == "expected-rank" or query.k > dropped[0]):
+        if dropped is None:
+            return
+        is_deeper = query.depth is None or query.depth > dropped[0]
+        if is_deeper or self._store.error_bound > max(self._epsilon, negligible_for(query)):
+            ranks = f"k={query.k}" if query.weights is None else f"{query.depth} weights"
+            why = f"for k={dropped[0]}" if is_deeper else "of the other queries, but could be in one of its lists"
             raise UnsupportedError(
-                f"query {query.name!r} has k={query.k} and semantics={query.semantics!r}, but tuples up to position "
-                f"{dropped[1]} were dropped because they are in no answer for k={dropped[0]}. Its first answers would "
+                f"query {query.name!r} has {ranks} and semantics={query.semantics!r}, but tuples up to position "
+                f"{dropped[1]} were dropped because they are in no answer {why}. Its first answers would "
                 f"be wrong. Add it after position {dropped[1] + self._size}, when these tuples have left the window, "
                 "or create the monitor with it."
             )
@@ -422,7 +455,7 @@ def replay(
     probabilities: Any = None,
     rules: Any = None,
     ids: Any = None,
-    plan: str = "greedy",
+    plan: str = "auto",
     *,
     streams: Any = None,
     time: str | None = None,
@@ -431,7 +464,8 @@ def replay(
     """Return all answers over a stream that is in memory, as ``query, time, rank, id, score, probability``.
 
     The arguments are those of `Monitor.push`. `plan` sets how runs are shared. If a query has
-    ``semantics="expected-rank"``, there is a column ``expected_rank``. If a query ranks streams, there is a column
+    ``semantics="expected-rank"``, there is a column ``expected_rank``, and with ``"prf"`` a column ``prf``. If a query
+    ranks streams, there is a column
     ``stream``, null for the other queries. ``probability`` is then the stream's sum, and ``id`` and ``score`` are those
     of the tuple that contributes most to it.
 

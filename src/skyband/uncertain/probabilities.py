@@ -152,7 +152,7 @@ def _by_definition(found: CompetingTuples, ks: Ints) -> tuple[Ints, Any]:
     rules = found.rules[order]
     ruled = settled(found.probabilities[order], rules, int(rules.max()) + 1 if rules.size else 0)
     out = possible_worlds.WorldResults(
-        ks, np.zeros((order.size, ks.size)), np.zeros((0, 1)), np.zeros(0), np.zeros(0, np.int64)
+        ks, np.zeros((order.size, ks.size)), np.zeros((0, 1)), np.zeros(0), np.zeros(0, np.int64), *np.zeros((2, 0, 0))
     )
     possible_worlds.scan_by_definition(ruled, np.zeros(int(ks[-1]) + 1), out)
     return order, out.tops

@@ -9,9 +9,9 @@ from skyband.queries.families import FAMILIES
 from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest, answer_fields
 from skyband.sharding.row_source import RowSource
 from skyband.uncertain.plan import UncertainPlan
-from skyband.uncertain.query import UncertainTopK, require_one_size_per_class
+from skyband.uncertain.query import OWN_COLUMNS, UncertainTopK, require_one_size_per_class
 from skyband.uncertain.reducer import ID, TIME, columns_of, stream_column
-from skyband.uncertain.schedules import METHODS
+from skyband.uncertain.schedules import PLANS
 
 __all__ = ["project", "taken"]
 
@@ -49,20 +49,19 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     own = {"time": source.kind_of(at) if plan.axis == "time" else WHOLE, "id": source.kind_of(identity)}
     if streams:
         own["stream"] = source.kind_of(columns[streams[0]])
-    expected = {"expected_rank"} if any(query.semantics == "expected-rank" for query in plan.queries) else set()
-    fields = answer_fields(_SCHEMA.columns, own, wanted=expected | own.keys())
+    meanings = {query.semantics for query in plan.queries}
+    extra = {column for column, semantics in OWN_COLUMNS.items() if semantics in meanings}
+    fields = answer_fields(_SCHEMA.columns, own, wanted=extra | own.keys())
     return Projection(
         columns=columns, plan=plan, fields=fields, names=tuple(name for name, _ in fields), checked=(TIME, ID)
     )
 
 
 def _method(algorithm: str) -> str:
-    if algorithm == "auto":
-        return "greedy"
-    if algorithm in METHODS:
+    if algorithm in PLANS:
         return algorithm
     raise UnsupportedError(
-        f"algorithm={algorithm!r} is not supported for UncertainTopK queries. Use one of {', '.join(METHODS)}."
+        f"algorithm={algorithm!r} is not supported for UncertainTopK queries. Use one of {', '.join(PLANS)}."
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple, TypeGuard
 
 from skyband.errors import InvalidQueryError
 from skyband.queries.base import Query
@@ -25,18 +26,22 @@ from skyband.sql import writer
 from skyband.windows import SlidingWindow
 
 __all__ = [
+    "OWN_COLUMNS",
     "SEMANTICS",
+    "Meaning",
     "Semantics",
     "UncertainTopK",
     "checked_epsilon",
     "checked_meaning",
     "classes_of",
+    "depth_of",
+    "requests_of",
     "require_one_size",
     "require_one_size_per_class",
     "stream_of",
 ]
 
-Semantics = Literal["pk-topk", "global-topk", "pt-k", "u-kranks", "u-topk", "expected-rank"]
+Semantics = Literal["pk-topk", "global-topk", "pt-k", "u-kranks", "u-topk", "expected-rank", "prf"]
 SEMANTICS = {
     "pk-topk": "the k tuples with the highest probability of being in the top k",
     "global-topk": "another name for 'pk-topk'",
@@ -44,6 +49,7 @@ SEMANTICS = {
     "u-kranks": "for each rank the tuple most likely to have it",
     "u-topk": "the list of k tuples most likely to be the top k",
     "expected-rank": "the k tuples with the lowest expected rank",
+    "prf": "the k tuples with the highest sum over all ranks of the rank's weight times its probability",
 }
 _RANKED = {
     "pk-topk": "the {k} tuples most likely to be in the top {k}",
@@ -52,8 +58,21 @@ _RANKED = {
     "u-kranks": "the most likely tuple for each of the first {k} ranks",
     "u-topk": "the most likely top-{k} list",
     "expected-rank": "the {k} tuples with the lowest expected rank",
+    "prf": "the {k} tuples with the highest weighted rank probabilities",
 }
+OWN_COLUMNS = {"expected_rank": "expected-rank", "prf": "prf"}  # optional answer columns, and their semantics
+_MOST_WEIGHTS = 100_000
 _OF_STREAMS = ("pk-topk", "global-topk")
+
+
+class Meaning(NamedTuple):
+    """Validated parameters of a semantics."""
+
+    k: int
+    semantics: str
+    threshold: float | None = None
+    weights: tuple[float, ...] | None = None
+    alpha: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -77,10 +96,13 @@ class UncertainTopK(Query):
         one rule exclude each other. `skyband.uncertain.replay` and `skyband.uncertain.Monitor` take these as arrays and
         need none of them.
     semantics
-        ``"pk-topk"``, ``"global-topk"``, ``"pt-k"``, ``"u-kranks"``, ``"u-topk"`` or ``"expected-rank"``. See
-        `skyband.uncertain.rank` for their definitions.
+        ``"pk-topk"``, ``"global-topk"``, ``"pt-k"``, ``"u-kranks"``, ``"u-topk"``, ``"expected-rank"`` or ``"prf"``.
+        See `skyband.uncertain.rank` for their definitions.
     threshold
         The minimum probability, in (0, 1]. Required for ``"pt-k"``.
+    weights, alpha
+        For ``"prf"``, one of them: the weights of the ranks 1, 2, …, all others being 0; or a number in (0, 1], where
+        rank i has the weight ``alpha ** i``.
     stream
         An SQL expression for the stream of a tuple. If set, the query ranks streams instead of tuples, by the sum of
         their tuples' probabilities of being in the top k. For ``"pk-topk"`` and ``"global-topk"``. In process, streams
@@ -108,6 +130,8 @@ class UncertainTopK(Query):
     where: str | None = None
     semantics: Semantics = "pk-topk"
     threshold: float | None = None
+    weights: Sequence[float] | None = None
+    alpha: float | None = None
     stream: str | None = None
     axis: Axis = field(init=False, compare=False)
     window: SlidingWindow = field(init=False, compare=False)
@@ -127,7 +151,9 @@ class UncertainTopK(Query):
             raise InvalidQueryError(
                 f"by=None, but probability={probability!r} is set. Set by= to the column with the tuples' scores."
             )
-        k, semantics, threshold = checked_meaning(self.k, self.semantics, self.threshold)
+        k, semantics, threshold, weights, alpha = checked_meaning(
+            self.k, self.semantics, self.threshold, self.weights, self.alpha
+        )
         stream = checked_expression("stream", self.stream)
         if stream is not None and semantics not in _OF_STREAMS:
             raise InvalidQueryError(
@@ -147,11 +173,27 @@ class UncertainTopK(Query):
                 "where": checked_expression("where", self.where),
                 "semantics": semantics,
                 "threshold": threshold,
+                "weights": weights,
+                "alpha": alpha,
                 "stream": stream,
                 "axis": axis,
                 "window": window,
             }
         )
+
+    @property
+    def depth(self) -> int | None:
+        """The last rank that matters: a tuple with so many better ones is in no answer. None if all ranks matter.
+
+        >>> import skyband as sb
+        >>> sb.UncertainTopK(k=3, size=9).depth
+        3
+        >>> sb.UncertainTopK(k=3, size=9, semantics="prf", weights=[1, 0.5, 0.25, 0.125]).depth
+        4
+        """
+        if self.semantics == "expected-rank" or self.alpha is not None:
+            return None
+        return self.k if self.weights is None else len(self.weights)
 
     @property
     def ranked_text(self) -> str:
@@ -187,6 +229,17 @@ class UncertainTopK(Query):
 def stream_of(queries: Iterable[UncertainTopK]) -> str | None:
     """Return the `stream` expression of a class of queries, None if all of them rank tuples."""
     return next((query.stream for query in queries if query.stream is not None), None)
+
+
+def depth_of(queries: Iterable[UncertainTopK]) -> int | None:
+    """Return the last rank that matters to any of the queries, None if all ranks matter."""
+    depths = [query.depth for query in queries]
+    return None if None in depths else max(depth for depth in depths if depth is not None)
+
+
+def requests_of(queries: Iterable[UncertainTopK]) -> tuple[tuple[int, int], ...]:
+    """Return (every, k) of each query for `schedule`. A pass computes as many ranks as there are weights."""
+    return tuple((query.window.slide, query.depth or query.k) for query in queries)
 
 
 def classes_of(queries: Iterable[UncertainTopK]) -> tuple[tuple[UncertainTopK, ...], ...]:
@@ -227,16 +280,26 @@ def require_one_size(queries: Sequence[UncertainTopK], which: str = "all queries
             )
 
 
-def checked_meaning(k: object, semantics: object, threshold: object) -> tuple[int, str, float | None]:
-    """Return validated k, semantics and threshold (None except for ``"pt-k"``)."""
+def checked_meaning(
+    k: object, semantics: object, threshold: object = None, weights: object = None, alpha: object = None
+) -> Meaning:
+    """Return validated parameters. Those that the semantics does not have must be None."""
     meaning = checked_choice("semantics", semantics, SEMANTICS)
-    if meaning != "pt-k":
-        if threshold is not None:
+    for name, given, owner in (("threshold", threshold, "pt-k"), ("weights", weights, "prf"), ("alpha", alpha, "prf")):
+        if given is not None and meaning != owner:
             raise InvalidQueryError(
-                f"threshold={threshold!r} is not supported with semantics={meaning!r}. Remove threshold=, or use "
-                "semantics='pt-k'."
+                f"{name}={given!r} is not supported with semantics={meaning!r}. Remove {name}=, or use "
+                f"semantics={owner!r}."
             )
-        return checked_k(k), meaning, None
+    return Meaning(
+        checked_k(k),
+        meaning,
+        _checked_threshold(threshold) if meaning == "pt-k" else None,
+        *(_checked_weights(weights, alpha) if meaning == "prf" else ()),
+    )
+
+
+def _checked_threshold(threshold: object) -> float:
     if threshold is None:
         raise InvalidQueryError(
             "threshold=None is missing; semantics='pt-k' needs the minimum probability of being in the top k, a number "
@@ -247,7 +310,38 @@ def checked_meaning(k: object, semantics: object, threshold: object) -> tuple[in
             f"threshold={threshold!r} must be a number in (0, 1] for semantics='pt-k'. It is the minimum probability "
             "of being in the top k."
         )
-    return checked_k(k), meaning, as_number(threshold)
+    return as_number(threshold)
+
+
+def _checked_weights(weights: object, alpha: object) -> tuple[tuple[float, ...] | None, float | None]:
+    """Return the weights of ranks, or the base of weights that fall geometrically."""
+    if weights is None and alpha is None:
+        raise InvalidQueryError(
+            "weights=None is missing; semantics='prf' needs weights= of the ranks 1, 2, …, or alpha=, where rank i has "
+            "the weight alpha ** i."
+        )
+    if weights is not None and alpha is not None:
+        raise InvalidQueryError(f"alpha={alpha!r} is not supported with weights=. Remove one of them.")
+    if alpha is not None:
+        if not 0 < as_number(alpha) <= 1:
+            raise InvalidQueryError(
+                f"alpha={alpha!r} must be a number in (0, 1] for semantics='prf'. Rank i has the weight alpha ** i."
+            )
+        return None, as_number(alpha)
+    found = [as_number(one) for one in weights] if _is_listed(weights) else []
+    if not found or not all(map(math.isfinite, found)) or not any(found) or len(found) > _MOST_WEIGHTS:
+        shown = f"{len(found)} weights" if len(found) > _MOST_WEIGHTS else repr(weights)
+        raise InvalidQueryError(
+            f"weights must be a list of 1 to {_MOST_WEIGHTS} finite numbers, not all 0, got {shown}. They are the "
+            "weights of the ranks 1, 2, …; ranks without a weight count 0."
+        )
+    while not found[-1]:  # a last weight of 0 changes nothing
+        found.pop()
+    return tuple(found), None
+
+
+def _is_listed(weights: object) -> TypeGuard[Iterable[object]]:
+    return isinstance(weights, Iterable) and not isinstance(weights, str | bytes | Mapping)
 
 
 def checked_epsilon(epsilon: object) -> float:

@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.queries.fields import checked_k, is_integer
+from skyband.uncertain.run_cost import MEASURED
 
 __all__ = [
     "METHODS",
+    "PLANS",
     "Execution",
     "Group",
     "Schedule",
@@ -29,7 +31,9 @@ __all__ = [
     "combined",
     "greedy",
     "grouped",
+    "run_costs",
     "stepwise",
+    "two_groups",
     "unit_of",
 ]
 
@@ -40,6 +44,7 @@ METHODS = {
     "dp": "the cheapest plan, found in time quadratic in the longest `every`",
     "greedy": "each group joins runs of the more frequent group: usually the cheapest plan, at most twice its cost",
 }
+PLANS = {"auto": "the plan that is estimated to take the least time, and costs no more than no sharing", **METHODS}
 
 MOST = 4_000_000  # maximum length of the list of executions
 _FEW = 1024  # cycles with at most so many runs are stored as a list for repeated iteration
@@ -67,6 +72,14 @@ class Track(NamedTuple):
     period: int
     runs: Sequence[Execution]
     cost: int  # sum of the k of all runs
+    nanoseconds: int  # estimated, of all runs
+
+    @classmethod
+    def of(cls, period: int, runs: Sequence[Execution], counts: Iterable[tuple[int, int, int]]) -> Track:
+        """Return the track of these runs. `counts` has how many of them there are by k and number of answers."""
+        counts = list(counts)
+        cost = sum(count * k for count, k, _ in counts)
+        return cls(period, runs, cost, sum(count * MEASURED.of(k, answers) for count, k, answers in counts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +105,14 @@ class Schedule:
         return math.lcm(*(track.period for track in self.tracks))
 
     @cached_property
+    def exact_cost(self) -> Fraction:
+        """The sum of the k of all runs, per unit of time, without rounding."""
+        return sum((Fraction(track.cost, track.period) for track in self.tracks), Fraction())
+
+    @property
     def cost_per_unit(self) -> float:
         """The sum of the k of all runs, per unit of time."""
-        return float(sum(Fraction(track.cost, track.period) for track in self.tracks))
+        return float(self.exact_cost)
 
     @cached_property
     def executions(self) -> list[Execution]:
@@ -122,6 +140,16 @@ class Schedule:
         1002
         """
         return heapq.merge(*(_runs(track, after) for track in self.tracks), key=lambda run: run.time)
+
+    @cached_property
+    def exact_nanoseconds(self) -> Fraction:
+        """The estimated time of all runs, per unit of time, without rounding."""
+        return sum((Fraction(track.nanoseconds, track.period) for track in self.tracks), Fraction())
+
+    @property
+    def seconds_per_unit(self) -> float:
+        """The estimated time that runs over 10,000 tuples take, per unit of time. See `skyband.uncertain.run_cost`."""
+        return float(self.exact_nanoseconds) / 1e9
 
     def __repr__(self) -> str:
         return (
@@ -175,6 +203,24 @@ class _Steps(Sequence[Execution]):
             yield Execution(number * self._first, k, mine)
 
 
+class _Repeated(Sequence[Execution]):
+    """Runs of a first group at the multiples of its `every`, computed on access, and one run of all at the end."""
+
+    def __init__(self, every: int, count: int, first: tuple[int, tuple[int, ...]], last: Execution) -> None:
+        self._every, self._count, self._first, self._last = every, count, first, last
+
+    def __len__(self) -> int:
+        return self._count + 1
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[place] for place in range(*at.indices(len(self)))]
+        place = at if at >= 0 else len(self) + at
+        if not 0 <= place <= self._count:
+            raise IndexError(at)
+        return self._last if place == self._count else Execution((place + 1) * self._every, *self._first)
+
+
 def checked_requests(requests: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Return validated pairs ``(every, k)``."""
     found = []
@@ -223,7 +269,10 @@ def combined(groups: Sequence[Group]) -> tuple[Group, ...]:
 
 def apart(method: str, requests: tuple[tuple[int, int], ...], groups: Sequence[Group]) -> Schedule:
     """Return the plan that runs each group separately, once per its `every`."""
-    tracks = [Track(group.every, [Execution(group.every, group.k, group.queries)], group.k) for group in groups]
+    tracks = [
+        Track.of(group.every, [Execution(group.every, group.k, group.queries)], [(1, group.k, len(group.queries))])
+        for group in groups
+    ]
     return Schedule(method, requests, tuple(groups), tuple(tracks))
 
 
@@ -237,7 +286,34 @@ def stepwise(
     """Return the plan that at each (time, group) runs this group and all more frequent ones."""
     answered = _answered(groups)
     runs = [Execution(time, groups[group].k, answered[group]) for time, group in steps]
-    return Schedule(method, requests, groups, (Track(cycle, runs, sum(run.k_max for run in runs)),))
+    counts = ((1, run.k_max, len(run.queries)) for run in runs)
+    return Schedule(method, requests, groups, (Track.of(cycle, runs, counts),))
+
+
+def two_groups(requests: tuple[tuple[int, int], ...], groups: tuple[Group, Group], costs: tuple[int, int]) -> Schedule:
+    """Return the cheapest plan of two groups: both run at the end of a cycle, the first also at its multiples before.
+
+    Let f < g be the values of `every`, and k < l the costs of a run of the first group and of a run of both. A cycle of
+    c <= g units has ceil(c / f) - 1 runs at the cost k, and one at l. Of all cycles with the same number of runs the
+    longest is the cheapest: c is a multiple of f, or g. A multiple m f costs ``k / f + (l - k) / (m f)`` per unit,
+    which falls with m. So only two cycles can be the cheapest: the last multiple of f that is at most g, and g. Of
+    equal ones, the longer is chosen.
+    """
+    (f, first, _), (g, last, _) = groups
+    k, both = costs
+    answered = _answered(groups)
+    cycle = g // f * f
+    if (g // f * k + both) * cycle <= ((g // f - 1) * k + both) * g:
+        cycle = g
+    count = -(-cycle // f) - 1
+    runs = _Repeated(f, count, (first, answered[0]), Execution(cycle, last, answered[1]))
+    counts = (count, first, len(answered[0])), (1, last, len(answered[1]))
+    return Schedule("dp", requests, groups, (Track.of(cycle, runs, counts),))
+
+
+def run_costs(groups: Sequence[Group]) -> list[int]:
+    """Return the estimated cost of a run of each group, which also answers all previous groups."""
+    return [MEASURED.of(group.k, len(mine)) for group, mine in zip(groups, _answered(groups), strict=True)]
 
 
 def _answered(groups: Sequence[Group]) -> list[tuple[int, ...]]:
@@ -262,7 +338,9 @@ def greedy(requests: tuple[tuple[int, int], ...]) -> Schedule:
     cycle = periods[-1]
     # A run is charged to the last group that is due: subtract the runs of the next group from those of each group.
     following = [*(cycle // period for period in periods[1:]), 0]
-    cost = sum(
-        group.k * (cycle // period - later) for group, period, later in zip(groups, periods, following, strict=True)
-    )
-    return Schedule("greedy", requests, groups, (Track(cycle, _Steps(groups, _answered(groups), periods), cost),))
+    answered = _answered(groups)
+    counts = [
+        (cycle // period - later, group.k, len(mine))
+        for group, period, later, mine in zip(groups, periods, following, answered, strict=True)
+    ]
+    return Schedule("greedy", requests, groups, (Track.of(cycle, _Steps(groups, answered, periods), counts),))

@@ -1,4 +1,4 @@
-"""Top-k semantics for uncertain tuples: six definitions, computed in one pass over a window."""
+"""Top-k semantics for uncertain tuples: seven definitions, computed in one pass over a window."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.kernels.stream import Floats, Ints
+from skyband.uncertain import ranking_functions
 from skyband.uncertain import stream_ranking as of_streams
 from skyband.uncertain.kernels import most_probable_list, selection
 from skyband.uncertain.kernels.possible_worlds import CLOSE, Ruled
@@ -26,6 +27,8 @@ class SemanticsRequest(NamedTuple):
     k: int
     semantics: str
     threshold: float | None = None
+    weights: tuple[float, ...] | None = None
+    alpha: float | None = None
     of_streams: bool = False  # whether streams are ranked; the result has the tuple that contributes most to each
 
 
@@ -35,6 +38,7 @@ class RankedTuples(NamedTuple):
     places: Ints
     probabilities: Floats
     expected_ranks: Floats | None = None
+    values: Floats | None = None  # of the ranking function
 
 
 def rank(
@@ -44,8 +48,11 @@ def rank(
     semantics: str = "pk-topk",
     rules: Any = None,
     threshold: float | None = None,
+    *,
+    weights: Sequence[float] | None = None,
+    alpha: float | None = None,
 ) -> pa.Table:
-    """Return the answer of one window, as ``rank, row, score, probability`` (and ``expected_rank``).
+    """Return the answer of one window, as ``rank, row, score, probability`` (and ``expected_rank`` or ``prf``).
 
     A tuple exists with its probability. Tuples of the same rule exclude each other, all others are independent.
     ``Pr_k(T)`` is the probability that T exists and fewer than k better tuples exist. Of two tuples with equal scores,
@@ -71,8 +78,15 @@ def rank(
         ``"expected-rank"``
             The k tuples with the lowest expected rank, with their own probability. In each world ranks count from 1,
             and a tuple that does not exist in the world ranks after all that do.
+        ``"prf"``
+            The k tuples with the highest absolute value of the parameterised ranking function ``prf``, with their own
+            probability. ``prf`` is the sum over the ranks i of the weight of i times the probability of having exactly
+            rank i. Values below 1e-100 times the highest weight are not ranked.
     threshold
         The minimum probability for ``"pt-k"``, in (0, 1].
+    weights, alpha
+        For ``"prf"``, one of them: the weights of the ranks 1, 2, … (others are 0), or a number in (0, 1], where rank i
+        has the weight ``alpha ** i``.
 
     Examples
     --------
@@ -82,9 +96,11 @@ def rank(
     [50.0, 30.0, 45.0]
     >>> sb.uncertain.rank(speeds, chances, 3, "u-topk", rules=pairs)["score"].to_pylist()
     [50.0, 45.0, 30.0]
+    >>> sb.uncertain.rank(speeds, chances, 3, "prf", rules=pairs, alpha=0.5)["score"].to_pylist()
+    [50.0, 65.0, 80.0]
     """
     found = tuples_of(scores, probabilities, rules)
-    request = SemanticsRequest(*checked_meaning(k, semantics, threshold))
+    request = SemanticsRequest(*checked_meaning(k, semantics, threshold, weights, alpha))
     answer = ranked(found.scores, found.probabilities, found.rules, [request])[0]
     rows = answer.places if found.rows is None else found.rows[answer.places]
     columns = {
@@ -95,6 +111,8 @@ def rank(
     }
     if answer.expected_ranks is not None:
         columns["expected_rank"] = answer.expected_ranks
+    if answer.values is not None:
+        columns["prf"] = answer.values
     return pa.table(columns)
 
 
@@ -108,30 +126,38 @@ def ranked(
     """Return the answers to all requests about a window. Its tuples are in tie-breaking order, the best last."""
     n = scores.size
     if n == 0:
-        none = np.empty(0, np.int64)
-        return [
-            RankedTuples(none, np.empty(0), np.empty(0) if one.semantics == "expected-rank" else None)
-            for one in requests
-        ]
+        return [_nothing(one.semantics) for one in requests]
     chances = [one for one in requests if one.semantics in ("pk-topk", "global-topk", "pt-k")]
     ks = np.unique([min(one.k, n) for one in chances]).astype(np.int64)
     ranks = max((min(one.k, n) for one in requests if one.semantics == "u-kranks"), default=0)
+    weighing = [one for one in requests if one.weights is not None]
     passed = None
-    if ks.size or ranks:
-        least = [_negligible(one) for one in chances]
-        passed = one_pass(
-            scores, probabilities, rules, ks, ranks=ranks, negligible=min(least + [NEGLIGIBLE] * (ranks > 0))
-        )
+    if ks.size or ranks or weighing:
+        least = [_negligible(one) for one in (*chances, *weighing)] + [NEGLIGIBLE] * (ranks > 0)
+        weights = ranking_functions.matrix([one.weights for one in weighing if one.weights is not None], n)
+        passed = one_pass(scores, probabilities, rules, ks, ranks=ranks, weights=weights, negligible=min(least))
     window = _SortedWindow(scores, probabilities, rules)
     room = selection.room_for(0 if passed is None else passed.order.size)
-    return [_answer(one, passed, ks, window, streams, room) for one in requests]
+    numbers = iter(range(len(weighing)))  # rows of the weights
+    return [
+        _answer(one, passed, ks, window, streams, room)
+        if one.weights is None
+        else _weighted(one, next(numbers), passed, probabilities)
+        for one in requests
+    ]
+
+
+def _nothing(semantics: str) -> RankedTuples:
+    extra = [np.empty(0) if semantics == own else None for own in ("expected-rank", "prf")]
+    return RankedTuples(np.empty(0, np.int64), np.empty(0), *extra)
 
 
 def _negligible(request: SemanticsRequest) -> float:
     """Return the probability below which tuples can be ignored for a request."""
     if request.threshold:
         return request.threshold * (1 - 1e-9)
-    return of_streams.NEGLIGIBLE if request.of_streams else NEGLIGIBLE
+    # Few tuples may have a value of note: as for streams, even a tiny one is an answer.
+    return of_streams.NEGLIGIBLE if request.of_streams or request.weights else NEGLIGIBLE
 
 
 class _SortedWindow:
@@ -166,6 +192,10 @@ def _answer(
         return _most_probable_list(request.k, *window.best_first)
     if request.semantics == "expected-rank":
         return _expected(request.k, *window.best_first)
+    if request.alpha is not None:
+        order, _, ruled = window.best_first
+        rows, values = ranking_functions.geometric(request.k, request.alpha, ruled)
+        return RankedTuples(order[rows], ruled.probabilities[rows], None, values)
     assert passed is not None, "computed for requests with probabilities"
     if request.semantics == "u-kranks":
         who, best = passed.who[: request.k], passed.best[: request.k]
@@ -182,6 +212,16 @@ def _answer(
     else:
         rows = -room.rows[: selection.choose(passed.tops, column, request.k, CLOSE, room)]
     return RankedTuples(passed.order[rows], tops[rows])
+
+
+def _weighted(request: SemanticsRequest, number: int, passed: Passed | None, probabilities: Floats) -> RankedTuples:
+    assert passed is not None, "computed for requests with weights"
+    assert request.weights is not None
+    rows, values = ranking_functions.highest(
+        request.k, request.weights, *passed.values[:, 2 * number : 2 * number + 2].T
+    )
+    places = passed.order[rows]
+    return RankedTuples(places, probabilities[places], None, values)
 
 
 def _expected(k: int, order: Ints, owners: Ints, ruled: Ruled) -> RankedTuples:

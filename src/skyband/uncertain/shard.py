@@ -100,7 +100,8 @@ class UncertainShard(OrderedShard):
             self.cut[number] = saved["cut"][source]
             self.monitors[number] = Monitor.resume(saved["monitors"][source])
             same = set(wanted) == set(_without_filters(before[source]))
-            if not same or self.plan.method != self.monitors[number].plan.method:
+            # A stored plan is as good as "auto": it continues until the queries change.
+            if not same or self.plan.method not in ("auto", self.monitors[number].plan_method):
                 self._change_queries(number, wanted, before[source])
         self._readdress(before, sources)
 

@@ -27,6 +27,7 @@ class Passed(NamedTuple):
     exact: Any  # (rows, k), or no rows
     best: Floats  # per i: the highest probability of having rank i
     who: Ints  # per i: row of `order` with this probability, -1 if no tuple can have rank i
+    values: Any  # (rows, weights): weighted sums over ranks
 
 
 def best_first(scores: Floats, most: int) -> Ints:
@@ -63,14 +64,18 @@ def one_pass(
     *,
     ranks: int = 0,
     exact: bool = False,
+    weights: Any = None,
     negligible: float = NEGLIGIBLE,
 ) -> Passed:
     """Return the top-k probabilities for the ascending `ks`, and the most likely tuple for the first `ranks` ranks.
 
+    Each row of `weights` has a weight per rank, for the weighted sums of each tuple's rank probabilities.
+
     A guess determines how many tuples are sorted. The bound on the remaining tuples is checked afterwards. If the guess
     was too low, more tuples are sorted.
     """
-    n, k = scores.size, max(int(ks[-1]) if ks.size else 1, ranks)
+    n, weights = scores.size, np.zeros((0, 0)) if weights is None else weights
+    k = max(int(ks[-1]) if ks.size else 1, ranks, weights.shape[1])
     negligible = max(negligible, _LEAST)
     places = int(rules.max()) + 1 if n else 0
     most = _guess(probabilities, k, negligible)
@@ -83,13 +88,15 @@ def one_pass(
             np.zeros((order.size if exact else 0, k)),
             np.zeros(ranks),
             np.full(ranks, -1),
+            weights,
+            np.zeros((order.size, weights.shape[0])),
         )
         width = min(k, order.size) + 1
         after = possible_worlds.scan(
-            ruled, possible_worlds.tree_for(order.size, width), found, negligible * _TINY, negligible
+            ruled, possible_worlds.tree_for(order.size, width, weights.shape[0]), found, negligible * _TINY, negligible
         )
         if order.size == n or after < negligible:
-            return Passed(order, *found[1:])
+            return Passed(order, *found[1:5], found.values)
         most *= 8
 
 

@@ -1,7 +1,7 @@
 """The SQL clauses of queries over uncertain streams, used by the short grammar and by CQL.
 
 ``PROBABILITY`` or ``FREQUENCY`` marks such a query. The papers write only ``FREQUENCY``; the probability is then the
-column named ``probability``.
+column named ``probability``. In CQL they omit ``ORDER BY`` too; the score is then the column named ``score``.
 """
 
 from __future__ import annotations
@@ -23,6 +23,11 @@ _WHAT = {
     "PROBABILITY": "the probability of a row",
     "RULE": "the label of rows that exclude each other",
     "STREAM": "the label of a row's stream",
+}
+_NUMBERS = {
+    "THRESHOLD": "the minimum probability, in (0, 1]",
+    "WEIGHTS": "the weights of the ranks 1, 2, …, as in WEIGHTS (1, 0.5, 0.25)",
+    "ALPHA": "a number in (0, 1]; rank i has the weight alpha ** i",
 }
 _FOREIGN = {
     "slide": ("a slide", "set the maximum time between two answers with FREQUENCY"),
@@ -60,6 +65,11 @@ def settle(draft: StatementDraft) -> None:
     if draft.fields.get("semantics") == "pt-k" and "threshold" not in draft.fields:
         hint = "the minimum probability of being in the top k, such as THRESHOLD 0.5"
         raise draft.cursor.fail("SEMANTICS PT-K needs a THRESHOLD", hint, at=draft.places["semantics"])
+    if draft.fields.get("semantics") == "prf" and not {"weights", "alpha"} & draft.fields.keys():
+        hint = "the weights of the ranks, such as WEIGHTS (1, 0.5, 0.25) or ALPHA 0.9"
+        raise draft.cursor.fail("SEMANTICS PRF needs WEIGHTS or ALPHA", hint, at=draft.places["semantics"])
+    if draft.spelling == "cql":
+        draft.fields.setdefault("by", "score")
     if "by" in draft.fields:
         draft.fields.setdefault("probability", "probability")
 
@@ -87,14 +97,24 @@ def _semantics(cursor: Cursor, clause: str, _: Collection[str]) -> str:
     return found.lower()
 
 
-def _threshold(cursor: Cursor, clause: str, _: Collection[str]) -> float:
+def _number(cursor: Cursor, clause: str, _: Collection[str] = ()) -> float:
     sign = -1 if cursor.take_symbol("-") else 1
     token = cursor.peek()
     try:
         found = sign * float("" if token is None else token.text)
     except ValueError:
-        raise cursor.unexpected(f"a number after {clause}", "the minimum probability, in (0, 1]") from None
+        raise cursor.unexpected(f"a number after {clause}", _NUMBERS[clause]) from None
     cursor.at += 1
+    return found
+
+
+def _weights(cursor: Cursor, clause: str, _: Collection[str]) -> list[float]:
+    """Parse numbers in parentheses, separated by commas."""
+    cursor.expect_symbol("(", _NUMBERS[clause])
+    found = [_number(cursor, clause)]
+    while cursor.take_symbol(","):
+        found.append(_number(cursor, clause))
+    cursor.expect_symbol(")", _NUMBERS[clause])
     return found
 
 
@@ -105,5 +125,7 @@ _READERS: dict[str, Callable[[Cursor, str, Collection[str]], object]] = {
     "STREAM": _expression,
     "FREQUENCY": _frequency,
     "SEMANTICS": _semantics,
-    "THRESHOLD": _threshold,
+    "THRESHOLD": _number,
+    "WEIGHTS": _weights,
+    "ALPHA": _number,
 }

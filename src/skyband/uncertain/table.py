@@ -24,6 +24,7 @@ class Part(NamedTuple):
     scores: Floats
     probabilities: Floats
     expected_ranks: Floats | None
+    values: Floats | None  # of the ranking function
     streams: pa.Array | None  # None: the query ranks tuples
 
 
@@ -39,14 +40,21 @@ def answer_rows(parts: Sequence[Part], wanted: pa.Schema) -> pa.Table:
         "score": np.concatenate([part.scores for part in parts]),
         "probability": np.concatenate([part.probabilities for part in parts]),
     }
-    if "expected_rank" in wanted.names:
-        known = [
-            np.full(part.scores.size, np.nan) if part.expected_ranks is None else part.expected_ranks for part in parts
-        ]
-        ranks = np.concatenate(known)
-        columns["expected_rank"] = pa.array(ranks, mask=np.isnan(ranks))
+    for name, field in (("expected_rank", "expected_ranks"), ("prf", "values")):
+        if name in wanted.names:
+            columns[name] = _optional(parts, field)
     if "stream" in wanted.names:
         kind = wanted.field("stream").type
         labels = [pa.nulls(part.scores.size, kind) if part.streams is None else part.streams for part in parts]
         columns["stream"] = pa.concat_arrays(labels)
     return answer_table(columns, wanted)
+
+
+def _optional(parts: Sequence[Part], field: str) -> pa.Array:
+    """Return a column of numbers that only some queries have."""
+    known = [getattr(part, field) for part in parts]
+    filled = [
+        np.full(part.scores.size, np.nan) if mine is None else mine for part, mine in zip(parts, known, strict=True)
+    ]
+    found = np.concatenate(filled)
+    return pa.array(found, mask=np.isnan(found))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from skyband.queries.workload import Workload
-from skyband.uncertain.query import UncertainTopK
+from skyband.uncertain.query import UncertainTopK, requests_of
 from skyband.uncertain.schedules import Execution, Schedule, unit_of
 from skyband.uncertain.scheduling import schedule
 
@@ -30,7 +30,7 @@ class Timetable:
     """Yield the runs that are due. Time 0 of the plan is the first position, rounded down to a multiple of the unit."""
 
     def __init__(self, workload: Workload[UncertainTopK], method: str, since: int | None = None) -> None:
-        self.method = method
+        self.method = method  # one of `PLANS`; the plan has the published method that was used
         self.size = workload.queries[0].window.size
         self.since = since  # windows that begin before this position are not answered
         self.joining: list[Joining] = []
@@ -42,7 +42,8 @@ class Timetable:
 
     def _adopt(self, workload: Workload[UncertainTopK]) -> None:
         self.workload = workload
-        self.plan: Schedule = schedule([(query.window.slide, query.k) for query in workload], self.method)
+        self.plan: Schedule = schedule(requests_of(workload), self.method)
+        self.adopted = self.method  # the method that computed the plan
 
     @property
     def queries(self) -> tuple[UncertainTopK, ...]:
@@ -95,7 +96,7 @@ class Timetable:
 
         With `later`, this run is postponed to the next multiple of the unit after `at`.
         """
-        if after != self.workload or self.method != self.plan.method:
+        if after != self.workload or self.method != self.adopted:
             self._adopt(after)
         self._answered = {query.name: self._answered.get(query.name, at - 1) for query in after}
         if self._anchor is None:
@@ -109,7 +110,7 @@ class Timetable:
         due = tuple(place for place, query in enumerate(self.queries) if self._answered[query.name] != at)
         if not due or not self._holds_some(at, first_from):
             return None
-        return self._made(Execution(0, max(self.queries[place].k for place in due), due), at)
+        return self._made(Execution(0, max(self.plan.requests[place][1] for place in due), due), at)
 
     def renew(self, workload: Workload[UncertainTopK], since: int, first: int | None) -> None:
         """Restart with these queries, none of which was active before."""
@@ -156,7 +157,7 @@ class Timetable:
 
     def _moment_of(self, joining: Joining) -> int:
         """Return the first multiple of the unit whose window begins late enough. The unit is that of all queries."""
-        unit = unit_of([*self.plan.requests, (joining.query.window.slide, joining.query.k)])
+        unit = unit_of([*self.plan.requests, *requests_of([joining.query])])
         return _rounded_up(joining.since + self.size, unit)
 
     def _let_in(self, moment: int) -> Workload[UncertainTopK]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.kernels.stream import Floats, Ints
 from skyband.uncertain.kernels import pruning
+from skyband.uncertain.retention import Retention, needed_sum
 from skyband.uncertain.single_pass import best_first
 
 __all__ = ["TupleRows", "TupleStore", "ids_of"]
@@ -86,8 +87,8 @@ class TupleStore:
         self._head += int(np.searchsorted(positions, position))
         self._drops = [drop for drop in self._drops if drop[0] >= position]
 
-    def prune(self, k: int, epsilon: float, newest: int) -> None:
-        """Drop tuples that cannot be in the top k of any later window, whenever the store has doubled in size.
+    def prune(self, needed: Retention, epsilon: float, newest: int) -> None:
+        """Drop tuples that no later window needs (see `retention`), whenever the store has doubled in size.
 
         Tuples at `newest` are kept and not counted as better tuples, because a window may end there. With `epsilon`,
         tuples with a small probability of being in an answer are dropped too. These probabilities add up to at most
@@ -99,23 +100,28 @@ class TupleStore:
         positions = self._rows.positions[self._head : self._tail]
         older = int(np.searchsorted(positions, newest))
         rows = self._slice(self._head, self._head + older)
-        limit = max(0.0, epsilon - self.error_bound) / max(1, older)
-        if older > k and (limit > 0 or int((rows.probabilities >= 1).sum()) >= k):
-            self._drop(rows, k, limit)
+        limit = max(0.0, max(epsilon, needed.negligible) - self.error_bound) / max(1, older)
+        if older > needed.k and (limit > 0 or int((rows.probabilities >= 1).sum()) >= needed.k):
+            self._drop(rows, needed, limit)
         self._look_at = max(_FEW, 2 * len(self))
 
-    def _drop(self, rows: TupleRows, k: int, limit: float) -> None:
+    def _drop(self, rows: TupleRows, needed: Retention, limit: float) -> None:
         n = rows.positions.size
         places = np.empty(n, np.int64)
         places[best_first(rows.scores, n)] = np.arange(n)
-        bounds = np.empty(n)
-        sums = np.zeros(n + 1, np.int64), np.zeros(n + 1)
-        pruning.bound_probabilities(places, rows.probabilities, rows.rules, k, limit, *sums, bounds)
+        bounds = np.zeros(n)
+        if needed.k:
+            sums = np.zeros(n + 1, np.int64), np.zeros(n + 1)
+            pruning.bound_probabilities(places, rows.probabilities, rows.rules, needed.k, limit, *sums, bounds)
+        for alpha in needed.alphas:
+            before = np.empty(n)
+            pruning.sum_newer_better(places, -np.log1p((alpha - 1) * rows.probabilities), np.zeros(n + 1), before)
+            bounds[before < needed_sum(alpha)] = 2.0
         bounds[_newest_of_streams(rows.streams)] = 2.0
         gone = np.flatnonzero(bounds <= 1)
         if not gone.size:
             return
-        self._drops.append((int(rows.positions[gone[-1]]), float(bounds[gone].sum()), k))
+        self._drops.append((int(rows.positions[gone[-1]]), float(bounds[gone].sum()), needed.k))
         self.dropped += gone.size
         kept = np.ones(len(self), bool)
         kept[gone] = False

@@ -56,7 +56,7 @@ class EngineSection(Section):
 
     algorithm: Text = Field(
         default="auto",
-        description="auto, or a name from `skyband algorithms`; for uncertain queries a plan: greedy, dp, inco, in or "
+        description="auto, or a name from `skyband algorithms`; for uncertain queries a plan: dp, greedy, inco, in or "
         "none. It applies to streams whose queries it supports; others use auto.",
     )
     late: LateRows = Field(

@@ -280,6 +280,10 @@ class UncertainSection(_EveryQuery):
     threshold: Share | None = Field(
         default=None, description="The minimum probability of being in the top k, for pt-k."
     )
+    rank_weights: list[float] | None = Field(
+        default=None, description="The weights of the ranks 1, 2, …, for prf.", examples=[[1, 0.5, 0.25]]
+    )
+    alpha: Share | None = Field(default=None, description="For prf: rank i has the weight alpha ** i.", examples=[0.9])
 
 
 if TYPE_CHECKING:
@@ -288,13 +292,13 @@ else:
     AnyQuery = union(FamilyQuery, "Query")
 
 
-_FIELDS = {"stream_by": "stream", "formula": "aggregate"}
+_FIELDS = {"stream_by": "stream", "formula": "aggregate", "rank_weights": "weights"}
 
 
 def field_of(key: str) -> str:
-    """Return the field of a query that a key sets. The key for the field `stream` is `stream_by`.
+    """Return the field of a query that a key sets. Keys have another name where it has another meaning elsewhere.
 
-    >>> field_of("stream_by"), field_of("formula"), field_of("by")
-    ('stream', 'aggregate', 'by')
+    >>> field_of("stream_by"), field_of("rank_weights"), field_of("by")
+    ('stream', 'weights', 'by')
     """
     return _FIELDS.get(key, key)

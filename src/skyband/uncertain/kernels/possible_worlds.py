@@ -46,6 +46,7 @@ class WorldTree(NamedTuple):
     chosen: Floats  # the q of factors that are multiplied together
     laws: Any  # (2, BLOCK + 1): polynomial of the better tuples in the same block, x**j at index j
     reached: Floats  # (width): prefix sums of the coefficients
+    dots: Any  # (weights, BLOCK + 1): sums of weights times coefficients, with the weights shifted by 0, 1, …
 
 
 class WorldResults(NamedTuple):
@@ -56,6 +57,8 @@ class WorldResults(NamedTuple):
     exact: Any  # (n, k): the probability of having exactly rank i
     best: Floats  # per i: the highest probability of having exactly rank i
     who: Ints  # per i: the tuple with this probability
+    weights: Any  # (weights, ranks): for weighted sums over ranks
+    values: Any  # (n, weights): the sum over ranks of weight times probability
 
 
 def ruled_for(tuples: int) -> Ruled:
@@ -65,8 +68,8 @@ def ruled_for(tuples: int) -> Ruled:
     return Ruled(np.empty(tuples), sums, following, previous, before, np.empty(tuples + 1, np.int64))
 
 
-def tree_for(tuples: int, width: int) -> WorldTree:
-    """Return scratch arrays for `tuples` tuples and `width` coefficients."""
+def tree_for(tuples: int, width: int, weights: int = 0) -> WorldTree:
+    """Return scratch arrays for `tuples` tuples, `width` coefficients and so many lists of weights."""
     depth = int(tuples).bit_length() + 2
     return WorldTree(
         np.zeros((depth, width + PAD)),
@@ -75,6 +78,7 @@ def tree_for(tuples: int, width: int) -> WorldTree:
         np.zeros(tuples + BLOCK),
         np.zeros((2, BLOCK + 1)),
         np.zeros(width),
+        np.zeros((weights, BLOCK + 1)),
     )
 
 
@@ -161,17 +165,33 @@ def sum_up(row: Floats, ends: Ints, begin: int, end: int, reached: Floats) -> No
 
 
 @inner_kernel
+def weigh(row: Floats, ends: Ints, weights: Any, shifts: int, dots: Any) -> None:
+    """Fill ``dots[q, i]`` for i = 0..shifts: the sum of the coefficients, x**j times the weight of rank i + j + 1."""
+    width = row.size - PAD
+    for q in range(weights.shape[0]):
+        mine = weights[q]
+        for shift in range(shifts + 1):
+            total = 0.0
+            for j in range(ends[LOW], min(ends[HIGH], mine.size - shift)):
+                total += mine[j + shift] * row[width - 1 - j]
+            dots[q, shift] = total
+
+
+@inner_kernel
 def write_tops(
     ruled: Ruled, begin: int, end: int, row: Floats, ends: Ints, tree: WorldTree, found: WorldResults
 ) -> None:
-    """Write the top-k probabilities of a block's tuples, given the polynomial of the factors common to all of them.
+    """Write top-k probabilities and weighted sums of a block's tuples, given the polynomial common to all of them.
 
     The polynomial of a tuple is this one times a short one. Only the sum of the first k coefficients of the product is
-    needed: for each coefficient of the short polynomial, a prefix sum of the common one, which all tuples share.
+    needed: for each coefficient of the short polynomial, a prefix sum of the common one, which all tuples share. For
+    weighted sums, it is the common one's weighted sum, with the weights shifted by the coefficient's power.
     """
     ks, chosen, reached = found.ks, tree.chosen, tree.reached
     law, longer = tree.laws[0], tree.laws[1]
-    sum_up(row, ends, max(0, ks[0] - (end - begin)), ks[-1], reached)
+    if ks.size > 0:
+        sum_up(row, ends, max(0, ks[0] - (end - begin)), ks[-1], reached)
+    weigh(row, ends, found.weights, end - begin, tree.dots)
     law[0] = 1.0
     degree = 0
     for tuple_ in range(begin, end):
@@ -193,6 +213,11 @@ def write_tops(
                     total += mine[i] * reached[ks[place] - i]
                 total = min(1.0, total)
             found.tops[tuple_, place] = p * total
+        for q in range(found.weights.shape[0]):
+            value = 0.0
+            for i in range(degree + more + 1):
+                value += mine[i] * tree.dots[q, i]
+            found.values[tuple_, q] = p * value
         if ruled.following[tuple_] >= end:
             lengthen(law, degree, ruled.sums[tuple_])
             degree += 1
@@ -225,7 +250,7 @@ def write_block(
     ruled: Ruled, begin: int, end: int, depth: int, tree: WorldTree, found: WorldResults, tiny: float
 ) -> None:
     """Write all requested probabilities of a block's tuples."""
-    if found.ks.size > 0:
+    if found.ks.size > 0 or found.weights.shape[0] > 0:
         write_tops(ruled, begin, end, tree.factors[depth], tree.ends[depth], tree, found)
     if found.exact.shape[0] > 0 or found.best.size > 0:
         write_ranks(ruled, begin, end, depth, tree, found, tiny)

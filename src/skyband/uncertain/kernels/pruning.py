@@ -50,3 +50,23 @@ def bound_probabilities(
             if probabilities[i] >= 1.0:
                 sure[at] += 1
             at += at & -at
+
+
+@kernel
+def sum_newer_better(places: Ints, weights: Floats, masses: Floats, sums: Floats) -> None:
+    """Write to `sums`, per tuple, the sum of the weights of all newer and better tuples.
+
+    Tuples are sorted oldest first. `places` are their ranks, 0 for the best. `masses` (all 0) is a Fenwick tree.
+    """
+    n = places.size
+    for i in range(n - 1, -1, -1):
+        total = 0.0
+        at = places[i]
+        while at > 0:
+            total += masses[at]
+            at -= at & -at
+        sums[i] = total
+        at = places[i] + 1
+        while at <= n:
+            masses[at] += weights[i]
+            at += at & -at
