@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skyband as sb
-from skyband.topk.kernels.mintopk import NEWEST, OLDEST
+from skyband.topk.kernels.mintopk import BASE, END_W, NEWEST, OLDEST, START_W
 from tests import oracle
 from tests.drive import push_time, read, time_query
 from tests.streams import asked, time_rows
@@ -28,8 +28,9 @@ class SuperTopkList:
         slots = engine.slots()
         self.ids = [int(chain.ids[slot]) for slot in slots]
         self.place = {id_: place for place, id_ in enumerate(self.ids)}
-        self.start_w = {int(chain.ids[slot]): int(topk.start_w[slot]) for slot in slots}
-        self.end_w = {int(chain.ids[slot]): int(topk.end_w[slot]) for slot in slots}
+        base = int(topk.registers[BASE])
+        self.start_w = {int(chain.ids[slot]): base + int(topk.marks[slot, START_W]) for slot in slots}
+        self.end_w = {int(chain.ids[slot]): base + int(topk.marks[slot, END_W]) for slot in slots}
         oldest, newest = int(topk.registers[OLDEST]), int(topk.registers[NEWEST])
         self.windows = range(oldest, newest + 1) if slots else range(0)
         ring = len(topk.tkc)

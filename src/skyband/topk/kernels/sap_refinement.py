@@ -9,8 +9,9 @@ from skyband.kernels.stream import Floats, KernelQuery
 from skyband.topk.kernels import savl as stacks
 from skyband.topk.kernels.dominance_counts import count_dominators
 from skyband.topk.kernels.ring import HEAD, ahead, how_many_ahead, position_of
-from skyband.topk.kernels.sap_formation import later_floor
+from skyband.topk.kernels.sap_formation import form_at_once, later_floor
 from skyband.topk.kernels.sap_state import (
+    AT_ONCE,
     CANDIDATES,
     DELETIONS,
     EVENT,
@@ -136,6 +137,9 @@ def close_partition(sap: Sap, plan: SapPlan, query: KernelQuery, end: int) -> No
     parts.best_keys[at], parts.best_numbers[at] = opened.keys[size - 1], opened.numbers[size - 1]
     parts.beyond[at] = 1 if end - r[OPEN_BEGIN] > size else 0
     parts.first_units[at], parts.last_units[at] = r[OPEN_UNIT], r[NEWEST_UNIT] - 1
+    parts.meaningful[at] = 0
+    if plan.forming == AT_ONCE:
+        form_at_once(sap, query, r[NEWEST_PART])
     r[NEWEST_PART] += 1
     r[OPEN_SIZE], r[OPEN_BEGIN] = 0, end
     r[PARTITIONS] += 1
