@@ -22,7 +22,7 @@ def from_version_2(saved: dict[str, Any]) -> dict[str, Any]:
 
 
 def _engine(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert the state of one engine; engines are told apart by the names of their parts."""
+    """Convert the state of one engine; the names of its parts identify the engine."""
     new = dict(state)
     if "list" in new:
         new["list"] = packed(from_skip_list(new["list"]))

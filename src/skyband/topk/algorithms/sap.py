@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import ceil, comb, sqrt
+from statistics import NormalDist
 from typing import Any, ClassVar
 
 import numpy as np
@@ -36,11 +37,14 @@ class _Sap(Engine):
     mode: ClassVar[int]
     units: ClassVar[int] = 0  # number of units per window; 0: m*, which gives the best bound of candidates
     forming: ClassVar[int] = states.WITH_STACKS
+    paired: ClassVar[bool] = (
+        False  # whether a paired test decides about units, not a rank test (the paper's footnote 1)
+    )
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
         slide = self._kernel_query.slide if self._queries[0].axis == "count" else 0
-        self._plan = _plan(self.mode, self._kernel_query.k, slide, self.units, self.forming)
+        self._plan = _plan(self.mode, self._kernel_query.k, slide, self.units, self.forming, self.paired)
         span = np.zeros(rings.SPAN, np.int64)
         registers = np.zeros(states.REGISTERS, np.int64)
         registers[states.UNIT_PLACE] = 2
@@ -356,7 +360,9 @@ def _wider(table: Any, numbers: Ints) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _plan(mode: int, k: int, slide: int, units: int = 0, forming: int = states.WITH_STACKS) -> states.SapPlan:
+def _plan(
+    mode: int, k: int, slide: int, units: int = 0, forming: int = states.WITH_STACKS, paired: bool = False
+) -> states.SapPlan:
     """Parameters derived from k, the objects per slide (0: time windows), and the units per window."""
     # The solution of (eta k - k) / sqrt(eta k) = 3. The equation for zeta* is the same.
     sample = ((3.0 + sqrt(9.0 + 4.0 * k)) / 2.0) ** 2
@@ -368,8 +374,33 @@ def _plan(mode: int, k: int, slide: int, units: int = 0, forming: int = states.W
     most_ranks = _most_ranks(k, ceil(sample)) if k <= SMALL_SAMPLE else np.zeros((1, 1), np.int64)
     long_cells = int(slide == 0 or slide > 4 * kernels.LONG_CELL * k)
     return states.SapPlan(
-        mode, units, int(slide > 0), keep, limit, plenty, long_cells, sample / k, ceil(sample), forming, most_ranks
+        mode,
+        units,
+        int(slide > 0),
+        keep,
+        limit,
+        plenty,
+        long_cells,
+        sample / k,
+        ceil(sample),
+        forming,
+        _t_quantile(k - 1) if paired else 0.0,
+        most_ranks,
     )
+
+
+def _t_quantile(freedom: int) -> float:
+    """The quantile of Student's t at 1 - ALPHA / 2, expanded around the normal one (Abramowitz, Stegun 26.7.5)."""
+    if freedom < 3:
+        return {0: 12.706, 1: 12.706, 2: 4.303}[freedom]
+    u = NormalDist().inv_cdf(1 - ALPHA / 2)
+    terms = (
+        (u**3 + u) / 4,
+        (5 * u**5 + 16 * u**3 + 3 * u) / 96,
+        (3 * u**7 + 19 * u**5 + 17 * u**3 - 15 * u) / 384,
+        (79 * u**9 + 776 * u**7 + 1482 * u**5 - 1920 * u**3 - 945 * u) / 92160,
+    )
+    return u + sum(term / freedom ** (power + 1) for power, term in enumerate(terms))
 
 
 def _most_ranks(a: int, b: int) -> Ints:

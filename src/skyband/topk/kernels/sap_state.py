@@ -124,6 +124,7 @@ class SapPlan(NamedTuple):
     eta: float
     sample: int  # eta * k
     forming: int
+    paired: float  # 0: the rank test; otherwise the quantile of the paired test
     most_ranks: Ints  # [a, b]: T_up, for a objects of the open partition and b of the interval before it
 
 
