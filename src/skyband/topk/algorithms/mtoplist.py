@@ -107,7 +107,7 @@ def _extract(capacity: int) -> kernels.Extract:
     )
 
 
-def _batch() -> kernels.Batch:
+def _batch() -> kernels.NewObjects:
     """Return the buffers for objects that are offered together."""
     numbers = [np.empty(kernels.TOGETHER, np.int64) for _ in range(5)]
-    return kernels.Batch(np.empty(kernels.TOGETHER), *numbers)
+    return kernels.NewObjects(np.empty(kernels.TOGETHER), *numbers)

@@ -400,7 +400,7 @@ def _t_quantile(freedom: int) -> float:
         (3 * u**7 + 19 * u**5 + 17 * u**3 - 15 * u) / 384,
         (79 * u**9 + 776 * u**7 + 1482 * u**5 - 1920 * u**3 - 945 * u) / 92160,
     )
-    return u + sum(term / freedom ** (power + 1) for power, term in enumerate(terms))
+    return u + sum(term / float(freedom) ** (power + 1) for power, term in enumerate(terms))
 
 
 def _most_ranks(a: int, b: int) -> Ints:

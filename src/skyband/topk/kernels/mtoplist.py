@@ -92,7 +92,7 @@ class Extract(NamedTuple):
     registers: Ints
 
 
-class Batch(NamedTuple):
+class NewObjects(NamedTuple):
     """New objects that are offered together, best first; not used between calls."""
 
     keys: Floats
@@ -164,7 +164,7 @@ def move_mark(chain: RankedList, view_marks: ViewMarks, views: Views, slot: int,
 
 
 @inner_kernel
-def ranked_before(batch: Batch, count: int, key: float, position: int, id_: int) -> int:
+def ranked_before(batch: NewObjects, count: int, key: float, position: int, id_: int) -> int:
     """Number of new objects, which are sorted best first, that are not worse than the given one."""
     found = 0
     for i in range(count):  # no branch on a key: compiles to vector instructions
@@ -180,7 +180,7 @@ def ranked_before(batch: Batch, count: int, key: float, position: int, id_: int)
 
 @inner_kernel
 def update_view(
-    chain: RankedList, view_marks: ViewMarks, views: Views, extract: Extract, batch: Batch, count: int, w: int
+    chain: RankedList, view_marks: ViewMarks, views: Views, extract: Extract, batch: NewObjects, count: int, w: int
 ) -> int:
     """Add the new objects to the top k of view `w` as far as they belong to it; return how many do.
 
@@ -223,7 +223,9 @@ def update_view(
 
 
 @kernel
-def offer(chain: RankedList, view_marks: ViewMarks, views: Views, extract: Extract, batch: Batch, count: int) -> None:
+def offer(
+    chain: RankedList, view_marks: ViewMarks, views: Views, extract: Extract, batch: NewObjects, count: int
+) -> None:
     """Add `count` new objects, which all arrived between two events, to the list and to the views.
 
     The pointer of a view moves once for all of them. Views can be updated in any order: a mark that moves to a view
@@ -348,7 +350,7 @@ def advance(
     view_marks: ViewMarks,
     meta: SharedViews,
     extract: Extract,
-    batch: Batch,
+    batch: NewObjects,
     rows: Rows,
     at: int,
     watermark: int,
