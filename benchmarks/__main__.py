@@ -19,6 +19,7 @@ from benchmarks import (
     bench_front,
     bench_groups,
     bench_incomplete,
+    bench_lists,
     bench_page,
     bench_ratios,
     bench_sap,
@@ -36,6 +37,7 @@ from benchmarks import (
 PARTS: dict[str, Callable[..., None]] = {
     "ratios": bench_ratios.run,
     "single": bench_single.run,
+    "lists": bench_lists.run,
     "shared": bench_shared.run,
     "spark": bench_spark.run,
     "batch": bench_batch.run,

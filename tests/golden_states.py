@@ -36,6 +36,7 @@ from tests.sharding.cases import Posed
 from tests.uncertain import test_reducer as uncertain_reducer
 
 FOLDER = Path(__file__).parent / "golden" / "states"
+ENGINES = Path(__file__).parent / "golden" / "engines"  # a folder for each version of the format of monitors
 MS = 1000
 DELAY = 8 * MS
 BATCH = 20
@@ -393,6 +394,19 @@ def monitors() -> dict[str, Watched]:
     return found
 
 
+def engine_monitors() -> dict[str, Watched]:
+    """Monitors with the engines whose stored form changed after version 2 of the format."""
+    found = {}
+    for axis in ("time", "count"):
+        positions, scores, _, _ = _columns(axis)
+        positions = positions if axis == "time" else None
+        asked = [sb.TopK(name="three", k=3, **_window(axis)), sb.TopK(name="one", k=1, **_window(axis))]
+        for algorithm in ("mintopk", "mtoplist", "sap", "sap-equal"):
+            some = asked if algorithm == "mtoplist" else asked[:1]
+            found[f"topk_{axis}_{algorithm}"] = _watched(sb, some, positions, scores, algorithm=algorithm)
+    return found
+
+
 def main(folder: Path) -> None:
     """Store the states of the code at hand."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -404,6 +418,16 @@ def main(folder: Path) -> None:
         monitor = watched.monitor()
         watched.push(monitor, slice(0, ROWS // 2))
         write(folder / f"monitor_{name}.snapshot.gz", monitor.snapshot())
+    store_engines(folder / str(sb.Monitor.state_format.version))
+
+
+def store_engines(folder: Path) -> None:
+    """Store the snapshots of `engine_monitors`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, watched in engine_monitors().items():
+        monitor = watched.monitor()
+        watched.push(monitor, slice(0, ROWS // 2))
+        write(folder / f"{name}.snapshot.gz", monitor.snapshot())
 
 
 if __name__ == "__main__":

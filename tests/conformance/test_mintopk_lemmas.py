@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skyband as sb
-from skyband.topk.kernels.mintopk import NEWEST, OLDEST
+from skyband.topk.kernels.mintopk import BASE, END_W, NEWEST, OLDEST, START_W, move_base
 from tests import oracle
 from tests.drive import push_time, read, time_query
 from tests.streams import asked, time_rows
@@ -28,8 +28,9 @@ class SuperTopkList:
         slots = engine.slots()
         self.ids = [int(chain.ids[slot]) for slot in slots]
         self.place = {id_: place for place, id_ in enumerate(self.ids)}
-        self.start_w = {int(chain.ids[slot]): int(topk.start_w[slot]) for slot in slots}
-        self.end_w = {int(chain.ids[slot]): int(topk.end_w[slot]) for slot in slots}
+        base = int(topk.registers[BASE])
+        self.start_w = {int(chain.ids[slot]): base + int(topk.marks[slot, START_W]) for slot in slots}
+        self.end_w = {int(chain.ids[slot]): base + int(topk.marks[slot, END_W]) for slot in slots}
         oldest, newest = int(topk.registers[OLDEST]), int(topk.registers[NEWEST])
         self.windows = range(oldest, newest + 1) if slots else range(0)
         ring = len(topk.tkc)
@@ -170,3 +171,35 @@ def test_the_pointer_is_right_after_newcomers_around_the_object_that_expires_ear
     assert SuperTopkList(monitor).lbp[3] == predicted(QUERY, rows, 3)[-1]
     monitor.finish()
     assert read(monitor.answers()) == oracle.answers(QUERY, rows)
+
+
+def test_lemma_47_an_object_takes_its_data_two_marks_and_little_more():
+    """24 bytes of data and two references of 4 bytes; the links and the index may take half as much again."""
+    monitor = sb.Monitor(sb.TopK(k=500, size=5_000, slide=1), "mintopk")
+    monitor.push(None, [float(i * 7919 % 10_007) for i in range(20_000)])
+    (engine,) = monitor._executors.engines
+    chain, topk = engine._list, engine._topk
+    size = sum(array.nbytes for array in (*chain, topk.marks))
+    assert engine.candidates > 1_000
+    assert size / chain.keys.size < 1.5 * (24 + 2 * 4)
+    assert chain.keys.size < 1.3 * engine.candidates, "capacity grows by an eighth"
+    assert (topk.tkc.nbytes + topk.lbp.nbytes) / topk.tkc.size == 8
+
+
+def test_window_marks_of_32_bits_follow_a_stream_of_any_length():
+    """Marks are counted from a base, which moves; here soon, on the stream otherwise after a billion windows."""
+    rows = [(10**15 + 3 * i, float(i * 37 % 101), i) for i in range(300)]
+    query = oracle.Asked(k=3, size=40, slide=2, origin=-7)
+    monitor, moved = sb.Monitor(time_query(query), "mintopk"), 0
+    for low in range(0, len(rows), 20):
+        push_time(monitor, rows[low : low + 20])
+        (engine,) = monitor._executors.engines
+        base = int(engine._topk.registers[BASE])
+        move_base(engine._list, engine._topk)
+        moved += int(engine._topk.registers[BASE]) > base
+        found = SuperTopkList(monitor)
+        for w in found.windows:
+            assert found.topk(w) == predicted(query, rows[: low + 20], w)
+    monitor.finish()
+    assert moved > 5
+    assert read(monitor.answers()) == oracle.answers(query, rows)

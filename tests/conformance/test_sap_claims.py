@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 import skyband as sb
-from skyband.topk.algorithms.sap import _most_rank_sum, _plan
+from skyband.data.answer_log import AnswerLog
+from skyband.kernels.stream import Rows
+from skyband.topk.algorithms.sap import SapDynamic, _most_rank_sum, _plan, _t_quantile
 from skyband.topk.kernels import sap_state as states
-from skyband.topk.kernels.sap_refinement import rank_sum
+from skyband.topk.kernels.sap_refinement import paired_difference, rank_sum
 from tests import oracle
 from tests.drive import count_query, push_count
 
@@ -415,3 +417,115 @@ class TestLongCells:
                 sb.TopK(k=10**9, size=50, slide=5), None, [float(i % 7) for i in range(200)], algorithm=algorithm
             )
             assert table.num_rows == sum(min(50, end) for end in range(5, 201, 5))
+
+
+class TestTableTwo:
+    """Algorithm 1 without S-AVL, and non-delay: what they form, and when."""
+
+    @every_stream
+    def test_non_delay_forms_the_meaningful_objects_of_every_closed_partition(self, stream):
+        asked, values, seen = oracle.Asked(k=4, size=300, slide=6), scores(stream, 900), 0
+        for engine, _ in steps(count_query(asked), "sap-eager", values, 53):
+            r, parts, below = engine._sap.registers, engine._sap.parts, engine._sap.ring.below
+            for part in range(r[states.OLDEST_PART] + r[states.FRONT], r[states.NEWEST_PART]):
+                at, found = part % parts.begins.size, []
+                number = int(parts.meaningful[at]) - 1
+                while number >= 0:
+                    found.append(number)
+                    number = int(below[number % below.size])
+                begin, end = int(parts.begins[at]), int(parts.ends[at])
+                best = sorted(range(begin, end), key=lambda other: (values[other], other), reverse=True)
+                wanted = [
+                    number
+                    for number in best[asked.k :]
+                    if sum(other // 6 >= number // 6 for other in best[: best.index(number)]) < asked.k
+                ]
+                assert found == wanted
+                seen += len(found)
+        assert seen > 0 or stream == "rising"
+
+    @every_stream
+    def test_without_stacks_no_object_is_held_in_vain(self, stream):
+        asked, values = oracle.Asked(k=4, size=300, slide=6), scores(stream, 900)
+        pairs = zip(
+            steps(count_query(asked), "sap-rescan", values, 6),
+            steps(count_query(asked), "sap-equal", values, 6),
+            strict=True,
+        )
+        for (engine, upto), (stacked, _) in pairs:
+            held = engine.candidate_numbers().tolist()
+            assert len(held) == len(set(held))
+            head = int(engine._sap.ring.span[0])
+            needed = [n for n in range(head, upto) if is_meaningful(values, asked, n, upto)]
+            front = engine._sap.parts.ends[engine._sap.registers[states.OLDEST_PART] % engine._sap.parts.ends.size]
+            if engine._sap.registers[states.FRONT]:
+                assert {n for n in needed if n < front} <= set(held)
+            assert engine.counters()["partitions"] == stacked.counters()["partitions"]
+
+    def test_the_delay_avoids_most_formations_and_non_delay_holds_more(self):
+        asked, values = oracle.Asked(k=4, size=300, slide=1), scores("random", 3_000)
+        held = {}
+        for algorithm in ("sap-rescan", "sap-eager"):
+            held[algorithm] = [engine.candidates for engine, _ in steps(count_query(asked), algorithm, values, 50)]
+            counted = engine_counters(count_query(asked), algorithm, values)
+            assert counted["formations_skipped"] > counted["formations"]
+        assert all(eager >= late for eager, late in zip(held["sap-eager"], held["sap-rescan"], strict=True))
+        assert sum(held["sap-eager"]) > 1.2 * sum(held["sap-rescan"])
+
+
+class TestDynamicBar:
+    """A unit of a dynamic partition lists only what reaches the partition's k-th best; a new partition lists again."""
+
+    def test_dynamic_partitions_insert_fewer_objects_than_equal_ones(self):
+        asked, values = oracle.Asked(k=5, size=2_000, slide=1), scores("random", 12_000)
+        dynamic, equal = (
+            engine_counters(count_query(asked), algorithm, values) for algorithm in ("sap-dynamic", "sap-equal")
+        )
+        assert dynamic["partitions"] < equal["partitions"]
+        assert 2 * dynamic["insertions"] < equal["insertions"]
+
+    @every_stream
+    def test_the_k_best_of_a_partition_are_listed_whole(self, stream):
+        asked, values = oracle.Asked(k=4, size=400, slide=3), scores(stream, 1_500)
+        for engine, _ in steps(count_query(asked), "sap-dynamic", values, 37):
+            r, opened = engine._sap.registers, engine._sap.opened
+            begin, end, size = int(r[states.OPEN_BEGIN]), int(r[states.UNIT_BEGIN]), int(r[states.OPEN_SIZE])
+            if size:
+                best = sorted(range(begin, end), key=lambda other: (values[other], other), reverse=True)
+                assert opened.numbers[:size].tolist() == best[: asked.k]
+
+
+class TestFootnoteOne:
+    """The paired test in the place of the rank test."""
+
+    @pytest.mark.parametrize(("freedom", "wanted"), [(1, 12.706), (3, 3.182), (9, 2.262), (30, 2.042), (999, 1.962)])
+    def test_quantiles_of_student(self, freedom, wanted):
+        assert _t_quantile(freedom) == pytest.approx(wanted, abs=5e-3)
+
+    @pytest.mark.parametrize(("size", "sampled"), [(5, 15), (5, 5), (7, 3), (4, 11)])
+    def test_the_statistic(self, size, sampled):
+        draw = random.Random(size)
+        mine, others = (sorted((draw.random() for _ in range(n)), reverse=True) for n in (size, sampled))
+        monitor = sb.Monitor(count_query(oracle.Asked(k=30, size=100, slide=1)), "sap-dynamic")
+        monitor.push(None, [1.0])
+        sap = engine_of(monitor)._sap
+        sap.work.keys[:sampled] = others
+        pairs = [others[min(sampled - 1, (i + 1) * sampled // size - 1 if sampled >= size else i)] for i in range(size)]
+        differences = np.array(mine) - pairs
+        wanted = differences.mean() / (differences.std(ddof=1) / math.sqrt(size))
+        assert paired_difference(sap, np.array(mine), size, sampled) == pytest.approx(wanted)
+
+    @every_stream
+    def test_answers_are_right_whichever_test_decides(self, stream):
+        asked, values = oracle.Asked(k=4, size=200, slide=3), scores(stream, 700)
+        paired = type("Paired", (SapDynamic,), {"paired": True})([count_query(asked)])
+        log = AnswerLog()
+        nothing = np.empty(0, np.int64)
+        paired.advance(Rows(np.array(values), nothing, nothing, 0, 0), len(values), 0, log)
+        found = np.concatenate([part.ids for part in log.take()])
+        assert found.tolist() == sb.replay(count_query(asked), None, values, algorithm="naive")["id"].to_pylist()
+
+
+def engine_counters(query, algorithm, values):
+    *_, (engine, _) = steps(query, algorithm, values, len(values))
+    return engine.counters()

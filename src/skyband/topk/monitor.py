@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from importlib import import_module
 from math import log
 from typing import Any, NamedTuple, Self
 
@@ -36,6 +37,12 @@ from skyband.windows import ALWAYS, SlidingWindow
 __all__ = ["Monitor", "replay"]
 
 _SCHEMA = FAMILIES["topk"].answers
+
+
+def _from_version_2(saved: dict[str, Any]) -> dict[str, Any]:
+    # The import waits, because it loads kernels, and few snapshots are of an earlier version.
+    migrated: dict[str, Any] = import_module("skyband.topk.earlier_states").from_version_2(saved)
+    return migrated
 
 
 class Monitor(MonitorBase[TopK, RankedWindows]):
@@ -76,7 +83,9 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
     """
 
     asks = TopK
-    state_format = StateFormat("topk monitor", [lambda saved: {**saved, "family": "topk", "computed": False}])
+    state_format = StateFormat(
+        "topk monitor", [lambda saved: {**saved, "family": "topk", "computed": False}, _from_version_2]
+    )
 
     def __init__(
         self,

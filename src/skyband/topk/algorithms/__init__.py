@@ -20,6 +20,8 @@ _FILES = {
     "sma": ("sma", "SMA"),
     "pretopk": ("pretopk", "PreTopk"),
     "mintopk": ("mintopk", "MinTopk"),
+    "sap-eager": ("sap", "SapEager"),
+    "sap-rescan": ("sap", "SapRescan"),
     "sap-equal": ("sap", "SapEqual"),
     "sap-dynamic": ("sap", "SapDynamic"),
     "sap": ("sap", "SapEnhanced"),

@@ -15,7 +15,7 @@ from skyband.topk.kernels.listed import REGULAR, Listed, Lists
 from skyband.topk.query import TopK
 from skyband.windows import ALWAYS, NEVER, ListedWindows, SlidingWindow
 
-__all__ = ["Engine", "Objects", "kernel_queries", "kernel_query", "listed_windows", "with_room"]
+__all__ = ["Engine", "Objects", "kernel_queries", "kernel_query", "listed_windows", "with_more_rows", "with_room"]
 
 State = Mapping[str, Any]
 
@@ -69,6 +69,13 @@ def with_room(arrays: Any, capacity: int, *, keep: Sequence[str] = ()) -> Any:
         grown[name] = np.zeros((*old.shape[:-1], capacity), old.dtype)
         grown[name][..., : old.shape[-1]] = old
     return type(arrays)(**grown)
+
+
+def with_more_rows(table: Any, rows: int) -> Any:
+    """Return a copy of the two-dimensional array with so many rows; the new ones are 0."""
+    grown = np.zeros((rows, table.shape[1]), table.dtype)
+    grown[: table.shape[0]] = table
+    return grown
 
 
 class Engine(ABC):

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from skyband.errors import UnsupportedError
-from skyband.kernels import skiplist
+from skyband.kernels import ranked_list
 from skyband.kernels.stream import Answers, Rows
-from skyband.topk.algorithms.base import Engine, Objects, State, packed, with_room
+from skyband.topk.algorithms.base import Engine, Objects, State, packed, with_more_rows
 from skyband.topk.kernels import mintopk as kernels
 from skyband.topk.query import TopK
 
 __all__ = ["MinTopk"]
 
-MOST_WINDOWS = 1 << 26  # a pointer and a counter each: one gigabyte
+MOST_WINDOWS = 1 << 26  # a pointer and a counter each: half a gigabyte
 
 
 class MinTopk(Engine):
@@ -50,12 +50,11 @@ class MinTopk(Engine):
                 f"supports at most {MOST_WINDOWS}. Use algorithm='panes', which keeps nothing per window, or a longer "
                 "slide."
             )
-        self._list = skiplist.empty_list(16)
+        self._list = ranked_list.empty_ranked_list()
         self._topk = kernels.SuperTopk(
-            np.zeros(16, np.int64),
-            np.zeros(16, np.int64),
-            np.zeros(windows, np.int64),
-            np.zeros(windows, np.int64),
+            np.zeros((self._list.keys.size, 2), np.int32),
+            np.zeros(windows, np.int32),
+            np.zeros(windows, np.int32),
             np.zeros(kernels.REGISTERS, np.int64),
         )
 
@@ -63,12 +62,12 @@ class MinTopk(Engine):
         return kernels.advance(self._list, self._topk, self._kernel_query, rows, at, watermark, first, answers)
 
     def _grow(self) -> None:
-        self._list = skiplist.grown_list(self._list)
-        self._topk = with_room(self._topk, self._list.keys.size, keep=["tkc", "lbp", "registers"])
+        self._list = ranked_list.with_more_slots(self._list)
+        self._topk = self._topk._replace(marks=with_more_rows(self._topk.marks, self._list.keys.size))
 
     @property
     def candidates(self) -> int:
-        return int(self._list.registers[skiplist.LENGTH])
+        return int(self._list.registers[ranked_list.LENGTH])
 
     def objects(self) -> Objects:
         slots = self.slots()
@@ -76,7 +75,7 @@ class MinTopk(Engine):
 
     def slots(self) -> list[int]:
         """The slots of the super-top-k list, best first."""
-        return skiplist.slots_of(self._list)
+        return ranked_list.slots_in_order(self._list)
 
     @property
     def next_end(self) -> int:
@@ -89,5 +88,5 @@ class MinTopk(Engine):
         return {"list": packed(self._list), "topk": packed(self._topk)}
 
     def load(self, state: State) -> None:
-        self._list = skiplist.SkipList(**state["list"])
+        self._list = ranked_list.RankedList(**state["list"])
         self._topk = kernels.SuperTopk(**state["topk"])

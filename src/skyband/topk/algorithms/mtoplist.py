@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from skyband.kernels import skiplist
+from skyband.kernels import ranked_list
 from skyband.kernels.stream import Answers, Ints, Rows
-from skyband.topk.algorithms.base import Objects, State, packed
+from skyband.topk.algorithms.base import Objects, State, packed, with_more_rows
 from skyband.topk.algorithms.shared import SharedEngine
 from skyband.topk.kernels import mtoplist as kernels
 from skyband.topk.kernels.views import BLOCK, moved
@@ -45,34 +45,35 @@ class MTopList(SharedEngine):
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
-        self._list = skiplist.empty_list(16)
-        minima = np.zeros(self._meta.views.starts.size, np.int64)
-        self._view_marks = kernels.ViewMarks(np.zeros((16, 2), np.int64), minima)
-        self._extract = _extract(16)
+        self._list = ranked_list.empty_ranked_list()
+        capacity, views = self._list.keys.size, self._meta.views.starts.size
+        self._view_marks = kernels.ViewMarks(np.zeros((capacity, 2), np.int32), np.zeros(views, np.int32))
+        self._extract = _extract(capacity)
+        self._batch = _batch()
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
         return kernels.advance(
-            self._list, self._view_marks, self._meta, self._extract, rows, at, watermark, first, answers
+            self._list, self._view_marks, self._meta, self._extract, self._batch, rows, at, watermark, first, answers
         )
 
     def _grow(self) -> None:
         self._grow_views()
-        if self._list.registers[skiplist.FREE] == 0:
-            self._list = skiplist.grown_list(self._list)
+        if self._list.registers[ranked_list.FREE] == 0:
+            self._list = ranked_list.with_more_slots(self._list)
             capacity = self._list.keys.size
-            marks = np.zeros((capacity, 2), np.int64)
-            marks[: self._view_marks.marks.shape[0]] = self._view_marks.marks
-            self._view_marks = self._view_marks._replace(marks=marks)
+            self._view_marks = self._view_marks._replace(marks=with_more_rows(self._view_marks.marks, capacity))
             self._extract = _extract(capacity)
 
     def _move_views(self, live: Ints, capacity: int) -> None:
         # Objects in the list have marks on live views; marks of free slots are undefined.
         marks, minima = self._view_marks
-        self._view_marks = kernels.ViewMarks(np.searchsorted(live, marks), moved(minima, live, capacity))
+        self._view_marks = kernels.ViewMarks(
+            np.searchsorted(live, marks).astype(np.int32), moved(minima, live, capacity)
+        )
 
     @property
     def candidates(self) -> int:
-        return int(self._list.registers[skiplist.LENGTH])
+        return int(self._list.registers[ranked_list.LENGTH])
 
     def objects(self) -> Objects:
         slots = self.slots()
@@ -80,7 +81,7 @@ class MTopList(SharedEngine):
 
     def slots(self) -> list[int]:
         """The slots of the list, best first."""
-        return skiplist.slots_of(self._list)
+        return ranked_list.slots_in_order(self._list)
 
     def counters(self) -> dict[str, int]:
         return {"views": self.views}
@@ -90,7 +91,7 @@ class MTopList(SharedEngine):
 
     def load(self, state: State) -> None:
         super().load(state)
-        self._list = skiplist.SkipList(**state["list"])
+        self._list = ranked_list.RankedList(**state["list"])
         self._view_marks = kernels.ViewMarks(**state["careers"])
         self._extract = _extract(self._list.keys.size)
 
@@ -104,3 +105,9 @@ def _extract(capacity: int) -> kernels.Extract:
         np.empty(BLOCK, np.int64),
         np.zeros(2, np.int64),
     )
+
+
+def _batch() -> kernels.NewObjects:
+    """Return the buffers for objects that are offered together."""
+    numbers = [np.empty(kernels.TOGETHER, np.int64) for _ in range(5)]
+    return kernels.NewObjects(np.empty(kernels.TOGETHER), *numbers)

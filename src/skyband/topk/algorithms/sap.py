@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import ceil, comb, sqrt
+from statistics import NormalDist
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from skyband.topk.kernels import savl as stacks
 from skyband.topk.kernels.sap_formation import SPARE
 from skyband.topk.query import TopK
 
-__all__ = ["SapDynamic", "SapEnhanced", "SapEqual"]
+__all__ = ["SapDynamic", "SapEager", "SapEnhanced", "SapEqual", "SapRescan"]
 
 ALPHA = 0.05
 SMALL_SAMPLE = 10  # up to this k the rank test is exact
@@ -35,11 +36,15 @@ class _Sap(Engine):
 
     mode: ClassVar[int]
     units: ClassVar[int] = 0  # number of units per window; 0: m*, which gives the best bound of candidates
+    forming: ClassVar[int] = states.WITH_STACKS
+    paired: ClassVar[bool] = (
+        False  # whether a paired test decides about units, not a rank test (the paper's footnote 1)
+    )
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
         slide = self._kernel_query.slide if self._queries[0].axis == "count" else 0
-        self._plan = _plan(self.mode, self._kernel_query.k, slide, self.units)
+        self._plan = _plan(self.mode, self._kernel_query.k, slide, self.units, self.forming, self.paired)
         span = np.zeros(rings.SPAN, np.int64)
         registers = np.zeros(states.REGISTERS, np.int64)
         registers[states.UNIT_PLACE] = 2
@@ -76,6 +81,8 @@ class _Sap(Engine):
     def _room(self, capacity: int, candidates: int) -> states.SapScratch:
         """Allocate scratch space for a window of `capacity` objects and for `candidates` candidates."""
         most = min(kernels.LONG_CELL * self._kernel_query.k, capacity)
+        if self.forming != states.WITH_STACKS:
+            most = capacity  # a whole partition is sorted
         longest = candidates + most + 4 * self._most(capacity) + self._longest_list(capacity) + 2 * SPARE
         work: states.SapScratch = _arrays(states.SapScratch, longest)._replace(waiting=empty_waiting())
         return work
@@ -108,7 +115,10 @@ class _Sap(Engine):
     def _grow_ring(self) -> None:
         sap = self._sap
         for place in range(stacks.PLACES):
-            stacks.drop_expired(sap.ring, sap.savl, place, sap.work.waiting)
+            if self.forming == states.WITH_STACKS:
+                stacks.drop_expired(sap.ring, sap.savl, place, sap.work.waiting)
+            else:
+                stacks.unlink_expired(sap.ring, sap.savl, place)
         numbers = self._window_numbers()
         ring = _wider(sap.ring, numbers)
         capacity = ring.keys.size
@@ -241,6 +251,52 @@ class SapEqual(_Sap):
     mode = states.EQUAL
 
 
+class SapRescan(SapEqual):
+    """The equal partitions of `sap-equal`, with M formed without an S-AVL: the paper's Algorithm 1 as such.
+
+    If a partition that begins to expire needs an M, all of its objects are sorted, and a merge counts for each the
+    better ones that expire no earlier. Those with fewer than k - ρ are M, a list sorted best first. The work is not
+    spread over slides: the first slide of a partition does all of it. For measurements; use ``sap``.
+
+    Cost of a partition that needs an M: O(n/m · log(n/m)).
+
+    Zhu, Wang, Yang, Zheng, Wang: SAP: Improving Continuous Top-K Queries over Streaming Data, TKDE 2017, table 2.
+
+    >>> import skyband as sb
+    >>> monitor = sb.Monitor(sb.TopK(k=2, size=100, slide=1), algorithm="sap-rescan")
+    >>> monitor.push(None, [float(-i) for i in range(500)])
+    >>> monitor.metrics()["formations"] > 0
+    True
+    """
+
+    name = "sap-rescan"
+    summary = "equal partitions without a stack index, the one that expires is sorted (TKDE 2017, table 2)"
+    forming = states.RESCANNED
+
+
+class SapEager(SapEqual):
+    """The equal partitions of `sap-rescan`, with the M of a partition formed when it is closed: *non-delay*.
+
+    Nothing is known about later objects at that time, so every partition has an M, of all its objects with fewer than k
+    better ones in it that expire no earlier. Most of them turn out to be needless: that is what the delay saves. For
+    measurements; use ``sap``.
+
+    Zhu, Wang, Yang, Zheng, Wang: SAP: Improving Continuous Top-K Queries over Streaming Data, TKDE 2017, table 2.
+
+    >>> import skyband as sb
+    >>> values = [float(i * 37 % 101) for i in range(500)]
+    >>> eager, delayed = (sb.Monitor(sb.TopK(k=2, size=100, slide=1), name) for name in ("sap-eager", "sap-rescan"))
+    >>> for monitor in (eager, delayed):
+    ...     monitor.push(None, values)
+    >>> eager.answers().equals(delayed.answers()), eager.candidates > delayed.candidates
+    (True, True)
+    """
+
+    name = "sap-eager"
+    summary = "equal partitions, each with its meaningful objects from the start: non-delay (TKDE 2017, table 2)"
+    forming = states.AT_ONCE
+
+
 class SapDynamic(_Sap):
     """Choose the length of a partition by its scores: units of n/m* objects join it while a rank test allows it.
 
@@ -304,7 +360,9 @@ def _wider(table: Any, numbers: Ints) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _plan(mode: int, k: int, slide: int, units: int = 0) -> states.SapPlan:
+def _plan(
+    mode: int, k: int, slide: int, units: int = 0, forming: int = states.WITH_STACKS, paired: bool = False
+) -> states.SapPlan:
     """Parameters derived from k, the objects per slide (0: time windows), and the units per window."""
     # The solution of (eta k - k) / sqrt(eta k) = 3. The equation for zeta* is the same.
     sample = ((3.0 + sqrt(9.0 + 4.0 * k)) / 2.0) ** 2
@@ -316,8 +374,33 @@ def _plan(mode: int, k: int, slide: int, units: int = 0) -> states.SapPlan:
     most_ranks = _most_ranks(k, ceil(sample)) if k <= SMALL_SAMPLE else np.zeros((1, 1), np.int64)
     long_cells = int(slide == 0 or slide > 4 * kernels.LONG_CELL * k)
     return states.SapPlan(
-        mode, units, int(slide > 0), keep, limit, plenty, long_cells, sample / k, ceil(sample), most_ranks
+        mode,
+        units,
+        int(slide > 0),
+        keep,
+        limit,
+        plenty,
+        long_cells,
+        sample / k,
+        ceil(sample),
+        forming,
+        _t_quantile(k - 1) if paired else 0.0,
+        most_ranks,
     )
+
+
+def _t_quantile(freedom: int) -> float:
+    """The quantile of Student's t at 1 - ALPHA / 2, expanded around the normal one (Abramowitz, Stegun 26.7.5)."""
+    if freedom < 3:
+        return {0: 12.706, 1: 12.706, 2: 4.303}[freedom]
+    u = NormalDist().inv_cdf(1 - ALPHA / 2)
+    terms = (
+        (u**3 + u) / 4,
+        (5 * u**5 + 16 * u**3 + 3 * u) / 96,
+        (3 * u**7 + 19 * u**5 + 17 * u**3 - 15 * u) / 384,
+        (79 * u**9 + 776 * u**7 + 1482 * u**5 - 1920 * u**3 - 945 * u) / 92160,
+    )
+    return u + sum(term / float(freedom) ** (power + 1) for power, term in enumerate(terms))
 
 
 def _most_ranks(a: int, b: int) -> Ints:

@@ -8,10 +8,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.order import beats
+from skyband.kernels.ranked_list import (
+    BEFORE,
+    HEAD,
+    LENGTH,
+    NEXT,
+    Int32s,
+    RankedList,
+    insert,
+    lacks_room,
+    remove,
+)
 from skyband.kernels.select import BLOCK, skip_hopeless
-from skyband.kernels.skiplist import FREE, HEAD, LENGTH, SkipList, insert, remove
 from skyband.kernels.stream import (
     ANSWERS_FULL,
     DONE,
@@ -34,114 +44,158 @@ from skyband.kernels.stream import (
 OLDEST = 0  # W_exp: the oldest unanswered window
 NEWEST = 1  # W_new: the newest open window; below OLDEST: none
 POINTER_MOVES = 2  # number of steps by which lower-bound pointers moved, for cost tests
-REGISTERS = 3
+BASE = 3  # window marks are stored as numbers from here on, so that 32 bits suffice
+REGISTERS = 4
 
 NOWHERE = HEAD  # the lower-bound pointer of a window without objects
+FARTHEST = 1 << 30  # windows after which BASE moves
+
+# SuperTopk.marks
+START_W = 0  # the oldest window whose predicted top-k contains the object
+END_W = 1  # the newest window that contains the object
 
 
 class SuperTopk(NamedTuple):
     """MinTopk's state in addition to the list. Windows are stored in a ring: window w at ``w % C_nw``."""
 
-    start_w: Ints  # per slot: the oldest window whose predicted top-k contains the object
-    end_w: Ints  # per slot: the newest window that contains the object
-    tkc: Ints  # per window: objects in its predicted top-k
-    lbp: Ints  # per window: the slot of the worst object in it
+    marks: Int32s  # (capacity, 2), per slot: start_w and end_w
+    tkc: Int32s  # per window: objects in its predicted top-k
+    lbp: Int32s  # per window: the slot of the worst object in it
     registers: Ints
 
 
-@kernel
-def is_wanted(chain: SkipList, state: SuperTopk, k: int, w: int, key: float, position: int, id_: int) -> bool:
-    """Whether the object belongs to the predicted top-k of window `w`; it replaces an object equal to it."""
-    ring = w % state.tkc.size
+@inner_kernel
+def wants(chain: RankedList, state: SuperTopk, k: int, ring: int, key: float, position: int, id_: int) -> bool:
+    """Whether the object belongs to the predicted top-k of the window at `ring`; it replaces an object equal to it."""
     worst = state.lbp[ring]
     return state.tkc[ring] < k or not beats(
         chain.keys[worst], chain.positions[worst], chain.ids[worst], key, position, id_
     )
 
 
-@kernel
-def leave_oldest_window(chain: SkipList, state: SuperTopk, slot: int) -> None:
-    """Remove the object from its oldest window, and from the list if that was its last window."""
-    state.start_w[slot] += 1
-    if state.start_w[slot] > state.end_w[slot]:
-        remove(chain, slot)
+@inner_kernel
+def first_that_wants(chain: RankedList, state: SuperTopk, k: int, key: float, position: int, id_: int) -> int:
+    """The oldest window whose predicted top-k the object enters, given that the newest one's does.
 
-
-@kernel
-def update_super_topk(chain: SkipList, state: SuperTopk, k: int, key: float, position: int, id_: int) -> None:
-    """Insert an object that belongs to the newest window's predicted top-k (UpdateSuperTopk)."""
-    oldest, newest = state.registers[OLDEST], state.registers[NEWEST]
-    # The worst object of a window gets worse as the window's number grows (Lemma 4.2), so bisection finds the first
-    # window that accepts the new object.
-    low, high = oldest, newest
+    The worst object of a window gets worse as the window's number grows (Lemma 4.2). Most objects enter few windows, so
+    the search begins at the newest: twice as far back each time, then by bisection.
+    """
+    oldest, newest, windows = state.registers[OLDEST], state.registers[NEWEST], state.tkc.size
+    high, step = newest, 1
+    low = newest - 1
+    while low >= oldest and wants(chain, state, k, low % windows, key, position, id_):
+        high = low
+        step *= 2
+        low -= step
+    low = max(low, oldest - 1) + 1
     while low < high:
         middle = (low + high) // 2
-        if is_wanted(chain, state, k, middle, key, position, id_):
+        if wants(chain, state, k, middle % windows, key, position, id_):
             high = middle
         else:
             low = middle + 1
+    return low
+
+
+@inner_kernel
+def update_super_topk(chain: RankedList, state: SuperTopk, k: int, key: float, position: int, id_: int) -> None:
+    """Insert an object that belongs to the newest window's predicted top-k (UpdateSuperTopk)."""
+    keys, positions, ids, around = chain.keys, chain.positions, chain.ids, chain.around
+    marks, tkc, lbp, r = state.marks, state.tkc, state.lbp, state.registers
+    newest, windows, base = r[NEWEST], tkc.size, r[BASE]
+    low = first_that_wants(chain, state, k, key, position, id_)
+    ring, w = low % windows, low
     slot = insert(chain, key, position, id_)
-    state.start_w[slot], state.end_w[slot] = low, newest
-    for w in range(low, newest + 1):
-        ring = w % state.tkc.size
-        worst = state.lbp[ring]
-        if state.tkc[ring] < k:
-            state.tkc[ring] += 1
-            if worst == NOWHERE or beats(
-                chain.keys[worst], chain.positions[worst], chain.ids[worst], key, position, id_
-            ):
-                state.lbp[ring] = slot
-        else:
-            # One step is enough because windows are processed oldest first. An object between the two worst of this
-            # window can only be one that expires earlier. All but the worst of this window are better than it and are
-            # in its windows too, so it was the k-th and worst of each of them. If the new object is better, those
-            # windows have already dropped it. If not, the new object is directly behind it and is the next better one
-            # here.
-            state.lbp[ring] = chain.before[worst]
-            state.registers[POINTER_MOVES] += 1
-            leave_oldest_window(chain, state, worst)
+    marks[slot, START_W], marks[slot, END_W] = low - base, newest - base
+    # One step is enough for each pointer because windows are processed oldest first. An object between the two worst of
+    # a window can only be one that expires earlier. All but the worst of this window are better than it and are in its
+    # windows too, so it was the k-th and worst of each of them. If the new object is better, those windows have already
+    # dropped it. If not, the new object is directly behind it and is the next better one here.
+    while w <= newest and tkc[ring] == k:
+        # The pointers of a run of windows with the same worst object move together.
+        worst, begin = lbp[ring], w
+        better = around[worst, BEFORE]
+        while w <= newest and lbp[ring] == worst and tkc[ring] == k:
+            lbp[ring] = better
+            w += 1
+            ring += 1
+            if ring == windows:
+                ring = 0
+        r[POINTER_MOVES] += w - begin
+        marks[worst, START_W] = w - base
+        if w - base > marks[worst, END_W]:
+            remove(chain, worst)
+    # The windows that are not full are the newest ones.
+    while w <= newest:
+        worst = lbp[ring]
+        tkc[ring] += 1
+        if worst == NOWHERE or beats(keys[worst], positions[worst], ids[worst], key, position, id_):
+            lbp[ring] = slot
+        w += 1
+        ring += 1
+        if ring == windows:
+            ring = 0
 
 
-@kernel
-def purge_expired_window(chain: SkipList, state: SuperTopk) -> None:
+@inner_kernel
+def purge_expired_window(chain: RankedList, state: SuperTopk) -> None:
     """Remove the oldest window, whose predicted top-k is the head of the list (Lemma 4.4), from the window marks."""
-    oldest = state.registers[OLDEST]
-    slot = chain.links[0, HEAD]
+    around, marks, r = chain.around, state.marks, state.registers
+    oldest = r[OLDEST]
+    mark, slot = oldest - r[BASE], around[HEAD, NEXT]
     for _ in range(state.tkc[oldest % state.tkc.size]):
-        follower = chain.links[0, slot]
-        leave_oldest_window(chain, state, slot)
+        follower = around[slot, NEXT]
+        if marks[slot, END_W] <= mark:
+            remove(chain, slot)
+        else:
+            marks[slot, START_W] = mark + 1
         slot = follower
-    state.registers[OLDEST] = oldest + 1
+    r[OLDEST] = oldest + 1
 
 
 @kernel
-def output_topk_results(chain: SkipList, state: SuperTopk, end: int, answers: Answers) -> None:
+def output_topk_results(chain: RankedList, state: SuperTopk, end: int, answers: Answers) -> None:
     """Write the head of the list, which is the answer of the oldest window."""
-    slot = chain.links[0, HEAD]
+    slot = chain.around[HEAD, NEXT]
     for _ in range(state.tkc[state.registers[OLDEST] % state.tkc.size]):
         write_row(answers, chain.keys[slot], chain.ids[slot])
-        slot = chain.links[0, slot]
+        slot = chain.around[slot, NEXT]
     close_window(answers, 0, end)
 
 
 @kernel
-def open_windows(chain: SkipList, state: SuperTopk, query: KernelQuery, position: int) -> None:
+def move_base(chain: RankedList, state: SuperTopk) -> None:
+    """Count the window marks from the oldest window on."""
+    r = state.registers
+    by = r[OLDEST] - r[BASE]
+    slot = chain.around[HEAD, NEXT]
+    while slot != HEAD:
+        state.marks[slot, START_W] -= by
+        state.marks[slot, END_W] -= by
+        slot = chain.around[slot, NEXT]
+    r[BASE] = r[OLDEST]
+
+
+@kernel
+def open_windows(chain: RankedList, state: SuperTopk, query: KernelQuery, position: int) -> None:
     """Open every window that begins at or before `position` and is not open yet."""
     r = state.registers
     if chain.registers[LENGTH] == 0:
         # The list is empty: windows that ended or began since the last object contain no object.
-        r[OLDEST] = (end_after(query, position) - query.origin) // query.slide
+        r[OLDEST] = r[BASE] = (end_after(query, position) - query.origin) // query.slide
         r[NEWEST] = r[OLDEST] - 1
     newest = (position + query.size - query.origin) // query.slide
     for w in range(r[NEWEST] + 1, newest + 1):
         state.tkc[w % state.tkc.size] = 0
         state.lbp[w % state.tkc.size] = NOWHERE
     r[NEWEST] = newest
+    if newest - r[BASE] > FARTHEST:
+        move_base(chain, state)
 
 
 @kernel
 def advance(
-    chain: SkipList,
+    chain: RankedList,
     state: SuperTopk,
     query: KernelQuery,
     rows: Rows,
@@ -181,8 +235,8 @@ def advance(
                 key = rows.keys[i]
                 if state.tkc[ring] < k or key >= chain.keys[state.lbp[ring]]:
                     position, id_ = position_at(rows, i), id_at(rows, i)
-                    if is_wanted(chain, state, k, r[NEWEST], key, position, id_):
-                        if chain.registers[FREE] == 0:
+                    if wants(chain, state, k, ring, key, position, id_):
+                        if lacks_room(chain, 1):
                             return STATE_FULL, i
                         update_super_topk(chain, state, k, key, position, id_)
                 i += 1

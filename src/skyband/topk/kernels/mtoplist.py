@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.order import beats
-from skyband.kernels.skiplist import FREE, HEAD, SkipList, insert, remove
+from skyband.kernels.ranked_list import (
+    BEFORE,
+    HEAD,
+    NEXT,
+    Int32s,
+    RankedList,
+    insert,
+    lacks_room,
+    remove,
+)
+from skyband.kernels.select import insertion_sort
 from skyband.kernels.stream import (
     ANSWERS_FULL,
     DONE,
@@ -51,6 +59,8 @@ from skyband.topk.kernels.views import (
     view_due,
 )
 
+TOGETHER = 64  # most objects that are offered together
+
 # Extract.registers
 LENGTH = 0
 LAST = 1  # the slot that was copied last
@@ -68,8 +78,8 @@ class ViewMarks(NamedTuple):
     in the list. No view between the marks starts after the object. Marks only move towards each other.
     """
 
-    marks: Ints  # (capacity, 2), per slot: the numbers of the first and the last view whose top k contains the object
-    minima: Ints  # per view: the slot of the worst object of its top k
+    marks: Int32s  # (capacity, 2), per slot: the first and the last view whose top k contains the object
+    minima: Int32s  # per view: the slot of the worst object of its top k
 
 
 class Extract(NamedTuple):
@@ -82,25 +92,36 @@ class Extract(NamedTuple):
     registers: Ints
 
 
-@kernel
-def next_better(before: Ints, positions: Ints, slot: int, start: int) -> int:
+class NewObjects(NamedTuple):
+    """New objects that are offered together, best first; not used between calls."""
+
+    keys: Floats
+    positions: Ints
+    ids: Ints
+    slots: Ints
+    first: Ints  # the first view that contains the best objects up to this one, and not the next one
+    last: Ints  # the last such view
+
+
+@inner_kernel
+def next_better(around: Int32s, positions: Ints, slot: int, start: int) -> int:
     """The next better object than `slot` that is at or after `start`. There must be one."""
-    better = before[slot]
+    better = around[slot, BEFORE]
     while positions[better] < start:
-        better = before[better]
+        better = around[better, BEFORE]
     return int(better)
 
 
-@kernel
-def leave(chain: SkipList, extract: Extract, slot: int) -> None:
+@inner_kernel
+def leave(chain: RankedList, extract: Extract, slot: int) -> None:
     """Remove an object that belongs to no view from the list."""
     if slot == extract.registers[LAST]:
-        extract.registers[LAST] = chain.before[slot]
+        extract.registers[LAST] = chain.around[slot, BEFORE]
     remove(chain, slot)
 
 
 @kernel
-def is_member(chain: SkipList, view_marks: ViewMarks, views: Views, slot: int, at: int) -> bool:
+def is_member(chain: RankedList, view_marks: ViewMarks, views: Views, slot: int, at: int) -> bool:
     """Whether the object is in the top k of the view at `at`, which must not start after it (Lemma 6.3)."""
     key, bar = chain.keys[slot], views.bars[at]
     if key != bar:
@@ -116,14 +137,14 @@ def is_member(chain: SkipList, view_marks: ViewMarks, views: Views, slot: int, a
     # Equal in all three: they are adjacent, and the list defines which one is first.
     near = minimum
     while near != slot and chain.keys[near] == key and chain.positions[near] == position and chain.ids[near] == id_:
-        near = chain.before[near]
+        near = chain.around[near, BEFORE]
         if near == HEAD:
             return False
     return near == slot
 
 
-@kernel
-def move_mark(chain: SkipList, view_marks: ViewMarks, views: Views, slot: int, w: int) -> bool:
+@inner_kernel
+def move_mark(chain: RankedList, view_marks: ViewMarks, views: Views, slot: int, w: int) -> bool:
     """Remove view `w`, the object's first or last one, by moving that mark to the next view that contains the object.
 
     Return False if there is no such view. An object with two different marks belongs to both views, so each mark ends
@@ -142,69 +163,110 @@ def move_mark(chain: SkipList, view_marks: ViewMarks, views: Views, slot: int, w
     return True
 
 
+@inner_kernel
+def ranked_before(batch: NewObjects, count: int, key: float, position: int, id_: int) -> int:
+    """Number of new objects, which are sorted best first, that are not worse than the given one."""
+    found = 0
+    for i in range(count):  # no branch on a key: compiles to vector instructions
+        found += batch.keys[i] > key
+    while (
+        found < count
+        and batch.keys[found] == key
+        and not beats(key, position, id_, key, batch.positions[found], batch.ids[found])
+    ):
+        found += 1
+    return found
+
+
+@inner_kernel
+def update_view(
+    chain: RankedList, view_marks: ViewMarks, views: Views, extract: Extract, batch: NewObjects, count: int, w: int
+) -> int:
+    """Add the new objects to the top k of view `w` as far as they belong to it; return how many do.
+
+    Its pointer moves up by one object of the view for each new object, less the free places that it had.
+    """
+    # A compiled call costs one or two instructions for each field of the tuples passed to it. Therefore the steps of
+    # the pointer are inlined here, or done by functions that take single arrays.
+    positions, around, marks = chain.positions, chain.around, view_marks.marks
+    at = w & (views.starts.size - 1)
+    k, held, start, slot = views.ks[at], views.counts[at], views.starts[at], view_marks.minima[at]
+    if k == 0:
+        return 0
+    steps = entered = count
+    if held == k:
+        steps = entered = ranked_before(batch, count, chain.keys[slot], positions[slot], chain.ids[slot])
+        if steps == 0:
+            return 0
+    else:
+        last = batch.slots[count - 1]
+        if held == 0 or beats(
+            chain.keys[slot], positions[slot], chain.ids[slot], chain.keys[last], positions[last], chain.ids[last]
+        ):
+            slot = last
+        steps = max(0, held + count - k)
+        views.counts[at] = min(k, held + count)
+        views.registers[UNFILLED] -= held + count >= k
+    for _ in range(steps):
+        better = around[slot, BEFORE]
+        while positions[better] < start:
+            better = around[better, BEFORE]
+        if marks[slot, START] == NONE:
+            entered -= 1  # a new object, which has no marks yet
+        elif (w == marks[slot, START] or w == marks[slot, END]) and not move_mark(chain, view_marks, views, slot, w):
+            leave(chain, extract, slot)
+        slot = better
+    view_marks.minima[at] = slot
+    if held + count >= k:
+        views.bars[at] = chain.keys[slot]
+    return entered
+
+
 @kernel
 def offer(
-    chain: SkipList,
-    view_marks: ViewMarks,
-    views: Views,
-    extract: Extract,
-    key: float,
-    position: int,
-    id_: int,
+    chain: RankedList, view_marks: ViewMarks, views: Views, extract: Extract, batch: NewObjects, count: int
 ) -> None:
-    """Add the object to every view whose top k it enters, and to the list if there is one."""
-    # A compiled call costs one or two instructions for each field of the tuples passed to it, and an object may enter a
-    # hundred views. Therefore the work for every view is inlined here, or done by functions that take single arrays.
-    bars, starts, minima, marks, picked = views.bars, views.starts, view_marks.minima, view_marks.marks, extract.picked
-    keys, positions, before = chain.keys, chain.positions, chain.before
-    oldest, mask = views.registers[OLDEST], starts.size - 1
-    slot, first, last = HEAD, views.registers[NEWEST], oldest
-    block = next_block(views.lowest_bars, 0, key)
-    while block * BLOCK < bars.size:
-        for pick in range(accepting_views(bars, block, key, picked)):
-            at = picked[pick]
-            bar, minimum = bars[at], minima[at]
-            is_full = bar > -np.inf or views.counts[at] == views.ks[at]
-            if (
-                is_full
-                and key == bar
-                and (views.ks[at] == 0 or beats(key, positions[minimum], chain.ids[minimum], key, position, id_))
-            ):
-                continue  # the view is closed, or it ranks the object behind its minimum
-            if slot == HEAD:
-                slot = insert(chain, key, position, id_)
-            w = oldest + ((at - oldest) & mask)
-            first, last = min(first, w), max(last, w)
-            if is_full:
-                better = next_better(before, positions, minimum, starts[at])
-                minima[at], bars[at] = better, keys[better]
-                if (w == marks[minimum, START] or w == marks[minimum, END]) and not move_mark(
-                    chain, view_marks, views, minimum, w
-                ):
-                    leave(chain, extract, minimum)
-                continue
-            if views.counts[at] == 0 or beats(
-                keys[minimum], positions[minimum], chain.ids[minimum], key, position, id_
-            ):
-                minima[at] = slot
-            views.counts[at] += 1
-            if views.counts[at] == views.ks[at]:
-                bars[at] = keys[minima[at]]
-                views.registers[UNFILLED] -= 1
-        find_lowest_bar(bars, views.lowest_bars, block)
-        block = next_block(views.lowest_bars, block + 1, key)
-    if slot != HEAD:
-        marks[slot, START], marks[slot, END] = first, last
+    """Add `count` new objects, which all arrived between two events, to the list and to the views.
+
+    The pointer of a view moves once for all of them. Views can be updated in any order: a mark that moves to a view
+    which is not up to date moves on when that view is updated.
+    """
+    insertion_sort(batch.keys, batch.positions, batch.ids, 0, count)
+    oldest, mask, marks = views.registers[OLDEST], views.starts.size - 1, view_marks.marks
+    for i in range(count - 1, -1, -1):  # an object equal to others in all three is inserted before them
+        slot = insert(chain, batch.keys[i], batch.positions[i], batch.ids[i])
+        batch.slots[i] = slot
+        marks[slot, START] = marks[slot, END] = NONE
+        # The views that contain the first i + 1 new objects, but not the next one.
+        batch.first[i], batch.last[i] = views.registers[NEWEST] + 1, oldest - 1
+    best, picked = batch.keys[0], extract.picked
+    block = next_block(views.lowest_bars, 0, best)
+    while block * BLOCK < views.bars.size:
+        for pick in range(accepting_views(views.bars, block, best, picked)):
+            w = oldest + ((picked[pick] - oldest) & mask)
+            entered = update_view(chain, view_marks, views, extract, batch, count, w) - 1
+            if entered >= 0:
+                batch.first[entered] = min(batch.first[entered], w)
+                batch.last[entered] = max(batch.last[entered], w)
+        find_lowest_bar(views.bars, views.lowest_bars, block)
+        block = next_block(views.lowest_bars, block + 1, best)
+    first, last = views.registers[NEWEST] + 1, oldest - 1
+    for i in range(count - 1, -1, -1):
+        first, last = min(first, batch.first[i]), max(last, batch.last[i])
+        if first > last:
+            leave(chain, extract, batch.slots[i])
+        else:
+            marks[batch.slots[i], START], marks[batch.slots[i], END] = first, last
     find_floor(views)
 
 
 @kernel
-def take_off(chain: SkipList, view_marks: ViewMarks, views: Views, extract: Extract, w: int, count: int) -> None:
+def take_off(chain: RankedList, view_marks: ViewMarks, views: Views, extract: Extract, w: int, count: int) -> None:
     """Remove the `count` worst objects of view `w` from it and move its pointer up; an empty view has no pointer."""
     at, marks = w & (views.starts.size - 1), view_marks.marks
     start, slot = views.starts[at], view_marks.minima[at]
     for left in range(views.counts[at] - 1, views.counts[at] - count - 1, -1):
-        better = next_better(chain.before, chain.positions, slot, start) if left else HEAD
+        better = next_better(chain.around, chain.positions, slot, start) if left else HEAD
         if (w == marks[slot, START] or w == marks[slot, END]) and not move_mark(chain, view_marks, views, slot, w):
             leave(chain, extract, slot)
         slot = better
@@ -213,7 +275,7 @@ def take_off(chain: SkipList, view_marks: ViewMarks, views: Views, extract: Extr
 
 
 @kernel
-def shrink(chain: SkipList, view_marks: ViewMarks, views: Views, extract: Extract, w: int, k: int) -> None:
+def shrink(chain: RankedList, view_marks: ViewMarks, views: Views, extract: Extract, w: int, k: int) -> None:
     """Reduce view `w` to `k` objects; with k = 0 it is closed."""
     at = w & (views.starts.size - 1)
     was_full = views.counts[at] == views.ks[at]
@@ -229,14 +291,14 @@ def shrink(chain: SkipList, view_marks: ViewMarks, views: Views, extract: Extrac
 
 
 @kernel
-def write_answer(chain: SkipList, extract: Extract, start: int, count: int, answers: Answers) -> None:
+def write_answer(chain: RankedList, extract: Extract, start: int, count: int, answers: Answers) -> None:
     """Write the `count` best objects at or after `start`."""
     known, at, i = extract.registers[LENGTH], answers.cursor[ROWS], 0
     stop = at + count
     while at < stop:
         if i == known:
             # An object that leaves the list while answers are written is in no live view, so its copy is harmless.
-            slot = chain.links[0, extract.registers[LAST]]
+            slot = chain.around[extract.registers[LAST], NEXT]
             extract.keys[i], extract.positions[i], extract.ids[i] = (
                 chain.keys[slot],
                 chain.positions[slot],
@@ -253,7 +315,7 @@ def write_answer(chain: SkipList, extract: Extract, start: int, count: int, answ
 
 @kernel
 def answer_windows(
-    chain: SkipList,
+    chain: RankedList,
     view_marks: ViewMarks,
     meta: SharedViews,
     extract: Extract,
@@ -284,10 +346,11 @@ def answer_windows(
 
 @kernel
 def advance(
-    chain: SkipList,
+    chain: RankedList,
     view_marks: ViewMarks,
     meta: SharedViews,
     extract: Extract,
+    batch: NewObjects,
     rows: Rows,
     at: int,
     watermark: int,
@@ -307,15 +370,22 @@ def advance(
             return STATE_FULL, i
         schedule_ends(meta, due)
         stretch = boundary(meta)
-        position = due
-        while i < n:
-            position = position_at(rows, i)
-            if position >= stretch:
-                break
-            views.registers[NEWEST_POSITION] = position
-            key = rows.keys[i]
-            if key >= views.floor[0]:
-                if chain.registers[FREE] == 0:
-                    return STATE_FULL, i
-                offer(chain, view_marks, views, extract, key, position, id_at(rows, i))
-            i += 1
+        while i < n and position_at(rows, i) < stretch:
+            # Collect objects that may enter some view, up to the next event.
+            count, low = 0, i
+            while count < batch.keys.size:
+                if rows.keys[i] >= views.floor[0]:
+                    if lacks_room(chain, count + 1):
+                        break
+                    batch.keys[count], batch.positions[count] = rows.keys[i], position_at(rows, i)
+                    batch.ids[count] = id_at(rows, i)
+                    count += 1
+                i += 1
+                if i == n or position_at(rows, i) >= stretch:
+                    break
+            if i > low:
+                views.registers[NEWEST_POSITION] = position_at(rows, i - 1)
+            if count:
+                offer(chain, view_marks, views, extract, batch, count)
+            elif i == low:
+                return STATE_FULL, i

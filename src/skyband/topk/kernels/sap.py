@@ -603,4 +603,11 @@ def held_numbers(sap: Sap, k: int, found: Ints) -> int:
         count += 1
     for place in range(stacks.PLACES):
         count = stacks.numbers_of(sap.ring, sap.savl, place, found, count)
+    parts = sap.parts
+    for part in range(r[OLDEST_PART] + r[FRONT], r[NEWEST_PART]):
+        number = parts.meaningful[part & (parts.begins.size - 1)] - 1
+        while number >= 0:
+            found[count] = number
+            count += 1
+            number = sap.ring.below[number & (sap.ring.keys.size - 1)]
     return count

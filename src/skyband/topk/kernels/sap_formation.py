@@ -14,6 +14,7 @@ from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.select import BLOCK, skip_hopeless
 from skyband.kernels.stream import KernelQuery
 from skyband.topk.kernels import savl as stacks
+from skyband.topk.kernels.dominance_counts import count_dominators
 from skyband.topk.kernels.ring import (
     HEAD,
     after_last_hopeful,
@@ -26,6 +27,7 @@ from skyband.topk.kernels.ring import (
 )
 from skyband.topk.kernels.sap_state import (
     AT,
+    AT_ONCE,
     BEST_KEY,
     BEST_NUMBER,
     CANDIDATES,
@@ -61,9 +63,11 @@ from skyband.topk.kernels.sap_state import (
     UNITS_LISTED,
     UNITS_SCANNED,
     UNITS_SKIPPED,
+    WITH_STACKS,
     Sap,
     SapPlan,
     cell_begin,
+    cell_of,
 )
 
 SPARE = 32  # a cell's survivors are cut when there are twice as many as needed plus this many
@@ -274,6 +278,66 @@ def begin_forming(sap: Sap, plan: SapPlan, query: KernelQuery, part: int) -> Non
 
 
 @kernel
+def sorted_chain(sap: Sap, query: KernelQuery, low: int, high: int, key: float, number: int, rho: int) -> int:
+    """Find the meaningful objects among those with numbers from `low` to `high` without an S-AVL: sort, and count.
+
+    They are those worse than the given one, the k-th best, with fewer than ``k - rho`` better ones that expire no
+    earlier. Return the number of the best of them, from which they are linked best first; -1 if there is none.
+    """
+    ring, work = sap.ring, sap.work
+    mask, size, first, last = ring.keys.size - 1, high - low, -1, -1
+    for i in range(size):
+        work.keys[i], work.numbers[i] = ring.keys[(low + i) & mask], low + i
+    sort_pairs(ring, work.keys, work.numbers, 0, size, work.waiting)
+    for i in range(size):
+        work.cells[i] = cell_of(query, position_of(ring, work.numbers[i]))
+    count_dominators(work.cells, size, work.order, work.merged, work.dominated)
+    for i in range(size):
+        if work.dominated[i] + rho >= query.k or not ahead(ring, key, number, work.keys[i], work.numbers[i]):
+            continue
+        if last < 0:
+            first = work.numbers[i]
+        else:
+            ring.below[last & mask] = work.numbers[i]
+        last = work.numbers[i]
+        sap.registers[INSERTIONS] += 1
+    if last >= 0:
+        ring.below[last & mask] = -1
+    return first
+
+
+@kernel
+def form_at_once(sap: Sap, query: KernelQuery, part: int) -> None:
+    """Find the meaningful objects of a partition that was just closed, before any later object is known."""
+    r, parts = sap.registers, sap.parts
+    at = part & (parts.begins.size - 1)
+    parts.meaningful[at] = 0
+    if parts.beyond[at]:
+        # Its objects may occupy ring slots of expired objects of the front partition.
+        stacks.unlink_expired(sap.ring, sap.savl, r[PLACE])
+        parts.meaningful[at] = 1 + sorted_chain(
+            sap, query, parts.begins[at], parts.ends[at], parts.best_keys[at], parts.best_numbers[at], 0
+        )
+
+
+@kernel
+def take_sorted(sap: Sap, plan: SapPlan, query: KernelQuery, part: int) -> None:
+    """Set up the M of a partition that begins to expire as a sorted list."""
+    r, parts = sap.registers, sap.parts
+    at, place = part & (parts.begins.size - 1), 1 - r[PLACE]
+    if plan.forming == AT_ONCE:
+        first = parts.meaningful[at] - 1
+        parts.meaningful[at] = 0
+    else:
+        low = max(parts.begins[at], sap.ring.span[HEAD])
+        first = sorted_chain(
+            sap, query, low, parts.ends[at], parts.best_keys[at], parts.best_numbers[at], r[RHO + OF_PARTITION]
+        )
+    stacks.take_chain(sap.ring, sap.savl, place, first)
+    r[NEXT_STATE] = READY
+
+
+@kernel
 def continue_forming(sap: Sap, plan: SapPlan, query: KernelQuery, part: int, until: int) -> None:
     """Continue the scan of the partition down to `until`, and sort the tops when the scan is complete."""
     r, parts, units = sap.registers, sap.parts, sap.units
@@ -287,6 +351,9 @@ def continue_forming(sap: Sap, plan: SapPlan, query: KernelQuery, part: int, unt
         # Objects of this partition occupy ring slots of expired objects of the front partition.
         stacks.drop_expired(sap.ring, sap.savl, r[PLACE], sap.work.waiting)
         stacks.drop_expired(sap.ring, sap.savl, r[UNIT_PLACE], sap.work.waiting)
+    if plan.forming != WITH_STACKS:
+        take_sorted(sap, plan, query, part)
+        return
     low = max(parts.begins[at], sap.ring.span[HEAD])
     while r[AT + OF_PARTITION] > max(low, until) and stacks_left(sap, query.k, OF_PARTITION) > 0:
         if plan.mode != ENHANCED:
@@ -383,7 +450,7 @@ def form_ahead(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
     r, parts = sap.registers, sap.parts
     mask = parts.begins.size - 1
     front, part = r[OLDEST_PART] & mask, r[OLDEST_PART] + 1
-    if part < r[NEWEST_PART]:
+    if part < r[NEWEST_PART] and plan.forming == WITH_STACKS:
         if r[NEXT_STATE] == UNDECIDED:
             begin_forming(sap, plan, query, part)
         if r[NEXT_STATE] == FORMING:

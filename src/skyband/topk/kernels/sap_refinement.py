@@ -9,8 +9,9 @@ from skyband.kernels.stream import Floats, KernelQuery
 from skyband.topk.kernels import savl as stacks
 from skyband.topk.kernels.dominance_counts import count_dominators
 from skyband.topk.kernels.ring import HEAD, ahead, how_many_ahead, position_of
-from skyband.topk.kernels.sap_formation import later_floor
+from skyband.topk.kernels.sap_formation import form_at_once, later_floor
 from skyband.topk.kernels.sap_state import (
+    AT_ONCE,
     CANDIDATES,
     DELETIONS,
     EVENT,
@@ -136,6 +137,9 @@ def close_partition(sap: Sap, plan: SapPlan, query: KernelQuery, end: int) -> No
     parts.best_keys[at], parts.best_numbers[at] = opened.keys[size - 1], opened.numbers[size - 1]
     parts.beyond[at] = 1 if end - r[OPEN_BEGIN] > size else 0
     parts.first_units[at], parts.last_units[at] = r[OPEN_UNIT], r[NEWEST_UNIT] - 1
+    parts.meaningful[at] = 0
+    if plan.forming == AT_ONCE:
+        form_at_once(sap, query, r[NEWEST_PART])
     r[NEWEST_PART] += 1
     r[OPEN_SIZE], r[OPEN_BEGIN] = 0, end
     r[PARTITIONS] += 1
@@ -189,11 +193,31 @@ def rank_sum(sap: Sap, size: int, sampled: int) -> float:
 
 
 @kernel
+def paired_difference(sap: Sap, keys: Floats, size: int, sampled: int) -> float:
+    """The t of the paired test: the mean difference of objects at the same share of both samples, in its deviations.
+
+    The scratch space contains the keys of the other sample, best first, as `keys` is.
+    """
+    total, squares = 0.0, 0.0
+    for i in range(size):
+        difference = keys[i] - sap.work.keys[min(sampled - 1, (i + 1) * sampled // size - 1 if sampled >= size else i)]
+        total += difference
+        squares += difference * difference
+    mean = total / size
+    variance = max(0.0, squares / size - mean * mean)
+    if size < 2 or variance == 0.0:
+        return np.inf if mean > 0 else 0.0
+    return mean / np.sqrt(variance / (size - 1))
+
+
+@kernel
 def is_too_good(sap: Sap, plan: SapPlan, k: int, keys: Floats, size: int) -> bool:
     """The rank test F > 0: whether these keys, best first, tend to be higher than the best of the interval before."""
     sampled = sample_interval(sap, plan)
     if sampled == 0:
         return False
+    if plan.paired:
+        return paired_difference(sap, keys, size, sampled) > plan.paired
     for i in range(size):
         sap.work.keys[sampled + i] = keys[i]
     ranks = rank_sum(sap, size, sampled)

@@ -19,6 +19,11 @@ EQUAL = 0
 DYNAMIC = 1
 ENHANCED = 2
 
+# Plan.forming: how the meaningful objects of a partition are found and kept
+WITH_STACKS = 0  # when the partition is the next to expire, step by step, as an S-AVL
+RESCANNED = 1  # when it begins to expire, by sorting it, as a sorted list
+AT_ONCE = 2  # the same when the partition is closed
+
 # Sap.registers
 NEXT_END = 0  # the end of the oldest unanswered window; defined while any objects are held
 SIDE = 1  # which half of the candidates is in use
@@ -118,6 +123,8 @@ class SapPlan(NamedTuple):
     long_cells: int  # 1: cells can contain many times k objects
     eta: float
     sample: int  # eta * k
+    forming: int
+    paired: float  # 0: the rank test; otherwise the quantile of the paired test
     most_ranks: Ints  # [a, b]: T_up, for a objects of the open partition and b of the interval before it
 
 
@@ -165,6 +172,7 @@ class Parts(NamedTuple):
     rho: Ints
     first_units: Ints
     last_units: Ints
+    meaningful: Ints  # AT_ONCE: one more than the number of the best object of its M; 0: M is empty or in use
 
 
 class Units(NamedTuple):

@@ -20,6 +20,7 @@ from skyband.topk.kernels.sap_state import (
     BARRED,
     CLOSE_AT,
     DELETIONS,
+    DYNAMIC,
     ENHANCED,
     EQUAL,
     FELL,
@@ -197,9 +198,17 @@ def store_unit(sap: Sap, plan: SapPlan, query: KernelQuery, end: int) -> None:
 
 @kernel
 def next_bar(sap: Sap, plan: SapPlan) -> None:
-    """Set the bar of the next unit: inherit tau while scores do not fall; after a fall, start without a bar."""
+    """Set the bar of the next unit.
+
+    TBUI: inherit tau while scores do not fall; after a fall, start without a bar. Dynamic partitions without TBUI: if
+    the unit joins the open partition, only objects that reach the k-th best of the partition so far are among its k
+    best. If it begins a partition instead, its list is rebuilt.
+    """
     r = sap.registers
-    if plan.mode != ENHANCED or r[FELL]:
+    if plan.mode == DYNAMIC and plan.keep <= r[OPEN_SIZE]:
+        r[BARRED] = r[TAKEN_OVER] = 1
+        sap.reals[BAR] = sap.opened.keys[plan.keep - 1]
+    elif plan.mode != ENHANCED or r[FELL]:
         r[BARRED] = r[TAKEN_OVER] = 0
     elif not r[TAKEN_OVER]:
         r[BARRED] = r[TAKEN_OVER] = 1 if r[UNIT_SIZE] >= plan.keep else 0
@@ -251,7 +260,7 @@ def join_unit(sap: Sap, plan: SapPlan, query: KernelQuery, end: int, best: int) 
 def close_unit(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
     """Close the open unit, which is complete. There must be room for two more partitions and one more unit."""
     r, end = sap.registers, sap.ring.span[TAIL]
-    if lacks_the_best(sap, query.k):
+    if plan.mode == ENHANCED and lacks_the_best(sap, query.k):
         rebuild_unit_list(sap, plan)
     order_unit(sap)
     best, unit = min(query.k, r[UNIT_SIZE]), r[NEWEST_UNIT]
@@ -266,6 +275,10 @@ def close_unit(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
         r[OPEN_UNIT] = unit
     elif not join_unit(sap, plan, query, end, best):
         # The unit is the first of the next partition and not part of the one that is closed.
+        if lacks_the_best(sap, query.k):
+            rebuild_unit_list(sap, plan)
+            order_unit(sap)
+            best = min(query.k, r[UNIT_SIZE])
         r[NEWEST_UNIT] = unit
         close_partition(sap, plan, query, r[UNIT_BEGIN])
         r[NEWEST_UNIT] = unit + (1 if plan.mode == ENHANCED else 0)
@@ -284,3 +297,5 @@ def close_all(sap: Sap, plan: SapPlan, query: KernelQuery) -> None:
         close_unit(sap, plan, query)
     if r[OPEN_SIZE]:
         close_partition(sap, plan, query, sap.ring.span[TAIL])
+        if plan.mode == DYNAMIC:
+            r[BARRED] = r[TAKEN_OVER] = 0  # the bar was that of the partition

@@ -161,3 +161,36 @@ def drop_expired(ring: Ring, savl: Savl, place: int, waiting: Ints) -> None:
     r[STACKS + place] = kept
     if r[ORDERED + place]:
         sort_pairs(ring, keys, numbers, 0, kept, waiting)
+
+
+@kernel
+def unlink_expired(ring: Ring, savl: Savl, place: int) -> None:
+    """Remove the expired objects of the only chain, which is sorted best first, so that they can be anywhere in it."""
+    r, mask, head = savl.registers, ring.keys.size - 1, ring.span[HEAD]
+    if r[STACKS + place] == 0:
+        return
+    number, kept = savl.numbers[place, 0], -1
+    r[STACKS + place] = 0
+    while number >= 0:
+        follower = ring.below[number & mask]
+        if number >= head:
+            if kept < 0:
+                savl.keys[place, 0], savl.numbers[place, 0] = ring.keys[number & mask], number
+                r[STACKS + place] = 1
+            else:
+                ring.below[kept & mask] = number
+            kept = number
+        number = follower
+    if kept >= 0:
+        ring.below[kept & mask] = -1
+
+
+@kernel
+def take_chain(ring: Ring, savl: Savl, place: int, number: int) -> None:
+    """Make the sorted chain that begins with object `number` the only one; -1: there is none."""
+    clear(savl, place)
+    savl.registers[ORDERED + place] = 1
+    if number >= 0:
+        savl.keys[place, 0], savl.numbers[place, 0] = ring.keys[number & (ring.keys.size - 1)], number
+        savl.registers[STACKS + place] = 1
+        unlink_expired(ring, savl, place)

@@ -24,6 +24,7 @@ from skyband.topk.kernels.agenda import Agenda, idle_agenda, schedule, sift_firs
 BLOCK = 64  # views that share a lowest bar
 GROUP = 16  # lowest bars that are compared at a time
 NONE = -1
+MOST_NUMBERS = 1 << 30  # views are renumbered then, because engines store numbers in 32 bits
 
 # Views.registers
 OLDEST = 0  # the oldest live view
@@ -185,8 +186,9 @@ def lacks_records(progress: ViewProgress) -> bool:
 
 
 def lacks_views(views: Views) -> bool:
-    """Whether the ring of views is full, including closed views."""
-    return int(views.registers[NEWEST] + 1 - views.registers[OLDEST]) == views.starts.size
+    """Whether the ring of views is full, including closed views, or numbers must begin at 0 again."""
+    newest, oldest = int(views.registers[NEWEST]), int(views.registers[OLDEST])
+    return newest + 1 - oldest == views.starts.size or newest >= MOST_NUMBERS
 
 
 def with_more_records(progress: ViewProgress) -> ViewProgress:
@@ -256,7 +258,7 @@ def open_views(meta: SharedViews, position: int) -> bool:
             sift_first(agenda)
             continue
         is_new = r[NEWEST] < r[OLDEST] or views.starts[r[NEWEST] & mask] != start
-        if progress.free[0] == NONE or (is_new and r[NEWEST] + 1 - r[OLDEST] > mask):
+        if progress.free[0] == NONE or (is_new and (r[NEWEST] + 1 - r[OLDEST] > mask or r[NEWEST] >= MOST_NUMBERS)):
             return False
         if is_new:
             r[NEWEST] += 1
