@@ -69,6 +69,40 @@ def test_only_texts_of_few_values_are_numbered(tmp_path):
     assert kinds.field("note").type == pa.string()
 
 
+def test_other_columns_are_read_only_where_answers_are(tmp_path, monkeypatch):
+    """With one core nothing is read ahead. Rows are given out of order, and a time is missing."""
+    table = trades(7).set_column(4, "price", pa.array([float(row // 40 == 3) or None for row in range(400)]))
+    path = tmp_path / "trades.parquet"
+    pq.write_table(table, path, row_group_size=40)
+    read, original = [], ParquetFile.read
+
+    def recorded(file, columns=None, texts=(), group=None):
+        read.append((group, sorted(columns)))
+        return original(file, columns, texts, group)
+
+    monkeypatch.setattr(ParquetFile, "read", recorded)
+    for cores, times in ((1, {3}), (4, set(range(10)))):
+        monkeypatch.setattr(pa, "cpu_count", lambda cores=cores: cores)
+        read.clear()
+        found = sb.replay(ALL, path, time="ts", id="id")
+        assert len(found)
+        assert found.to_arrow().equals(sb.replay(ALL, table, time="ts", id="id").to_arrow())
+        assert read[0] == (None, ["price", "size", "ts"])
+        assert {3} <= {group for group, _ in read[1:]} <= times
+        assert {name for group, names in read if group == 3 for name in names} == {"id", "note", "symbol", "venue"}
+
+
+def test_a_column_that_cannot_be_read_stops_the_call(tmp_path):
+    path = tmp_path / "trades.parquet"
+    pq.write_table(trades(1), path, compression="none")
+    chunk = pq.read_metadata(path).row_group(0).column(3)
+    data = bytearray(path.read_bytes())
+    data[chunk.dictionary_page_offset : chunk.dictionary_page_offset + 40] = b"\xff" * 40
+    path.write_bytes(data)
+    with pytest.raises(InvalidInputError, match="cannot be read as Parquet"):
+        sb.replay(ALL, path, time="ts", id="id")
+
+
 def test_what_is_no_parquet_file_is_named(tmp_path):
     (tmp_path / "no.parquet").write_text("ts,price\n")
     for path, why in (("no.parquet", "cannot be read as Parquet"), ("none.parquet", "cannot be read as Parquet"),

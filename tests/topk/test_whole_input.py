@@ -14,6 +14,7 @@ import skyband as sb
 from skyband.local.pipeline import Counts, plan_for
 from skyband.local.replay import in_order
 from skyband.queries.workload import Workload
+from skyband.sharding import rows
 from skyband.sharding.projection import ProjectionRequest
 from skyband.topk import group_windows, whole_input
 from tests.drive import time_query
@@ -63,24 +64,28 @@ def shuffled(rng, table):
 
 @pytest.fixture(params=["lists", "panes", "threads"])
 def way(request, monkeypatch):
-    """Candidate lists per group; the pane executor for all groups; lists in several threads, and short slices."""
+    """Candidate lists per group; the pane executor for all groups; lists in several threads, and short slices.
+
+    With threads, ids are read only for rows that share group, time and score.
+    """
     if request.param == "panes":
         monkeypatch.setattr(group_windows, "MOST_CANDIDATES", 0)
     if request.param == "threads":
         monkeypatch.setattr(group_windows, "MANY_ROWS", 0)
         monkeypatch.setattr(whole_input, "SLICE", 7)
+        monkeypatch.setattr(rows, "FEW", 0)
     return request.param
 
 
 def expected(asked, table):
-    rows = [row for row in table.to_pylist() if row["v"] is not None and not math.isnan(row["v"])]
+    kept = [row for row in table.to_pylist() if row["v"] is not None and not math.isnan(row["v"])]
     at = {}
     for row, ts in zip(table.to_pylist(), table["ts"].cast(pa.int64()).to_pylist(), strict=True):
         at[row["id"]] = ts
-    first = min((at[row["id"]] for row in rows), default=None)
+    first = min((at[row["id"]] for row in kept), default=None)
     found = []
-    for group in {row["g"] for row in rows}:
-        mine = [(at[row["id"]], row["v"], row["id"]) for row in rows if row["g"] == group]
+    for group in {row["g"] for row in kept}:
+        mine = [(at[row["id"]], row["v"], row["id"]) for row in kept if row["g"] == group]
         found += [(group, *line) for line in answers(asked, mine, first=first)]
     return found
 

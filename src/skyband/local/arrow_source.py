@@ -29,6 +29,7 @@ class ArrowColumn:
 
     kind: pa.DataType
     compute: Callable[[pa.Table], pa.Array]
+    reads: frozenset[str]  # the table's columns that it is computed from
     name: str | None = None  # of the table's column, if it is unchanged
 
 
@@ -53,7 +54,7 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
     def column(self, name: str) -> ArrowColumn:
         """Return a column of the table."""
         self.read.add(name)
-        return ArrowColumn(self._kind[name], lambda table: one(table[name]), name)
+        return ArrowColumn(self._kind[name], lambda table: one(table[name]), frozenset([name]), name)
 
     def expression(self, text: str) -> ArrowColumn:
         """Return a compiled expression."""
@@ -62,13 +63,15 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
             return self.column(found.columns[0])
         self.read.update(found.columns)
         self.computed_with.update(found.columns)
-        return ArrowColumn(found.type, found.evaluate)
+        return ArrowColumn(found.type, found.evaluate, frozenset(found.columns))
 
     def identity(self) -> ArrowColumn:
         """Return the same hash of a row that Spark computes."""
         self.read.update(self.names)
         self.computed_with.update(self.names)
-        return ArrowColumn(pa.int64(), lambda table: from_numpy(row_hash(table, self.names), pa.int64()))
+        return ArrowColumn(
+            pa.int64(), lambda table: from_numpy(row_hash(table, self.names), pa.int64()), frozenset(self.names)
+        )
 
     def kind_of(self, column: ArrowColumn) -> pa.DataType:
         """Return the type of a column."""
@@ -84,18 +87,18 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
             numbers = values.cast(pa.float64(), safe=False)
             return numbers.fill_null(_NAN) if numbers.null_count else numbers
 
-        return ArrowColumn(pa.float64(), compute)
+        return ArrowColumn(pa.float64(), compute, column.reads)
 
     def as_label(self, column: ArrowColumn) -> ArrowColumn:
         """Return labels as they are compared."""
         if pa.types.is_integer(column.kind):
-            return ArrowColumn(pa.int64(), lambda table: column.compute(table).cast(pa.int64()))
+            return ArrowColumn(pa.int64(), lambda table: column.compute(table).cast(pa.int64()), column.reads)
         return self.without_nan(column)
 
     def as_text(self, column: ArrowColumn) -> ArrowColumn:
         """Return values as text, as Spark writes them."""
         if _is_text(column.kind) or pa.types.is_integer(column.kind) or pa.types.is_boolean(column.kind):
-            return ArrowColumn(pa.string(), lambda table: column.compute(table).cast(pa.string()))
+            return ArrowColumn(pa.string(), lambda table: column.compute(table).cast(pa.string()), column.reads)
         raise UnsupportedError(
             f"a column of type {self.described(column.kind)} cannot be used as a label here; cast it to a string in "
             "the expression."
@@ -103,7 +106,7 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
 
     def text(self, value: str | None) -> ArrowColumn:
         """Return a column with one text in every row."""
-        return ArrowColumn(pa.string(), lambda table: _repeated(value, table.num_rows))
+        return ArrowColumn(pa.string(), lambda table: _repeated(value, table.num_rows), frozenset())
 
     def without_nan(self, column: ArrowColumn) -> ArrowColumn:
         """Return the column with null for NaN and 0.0 for -0.0."""
@@ -115,7 +118,7 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
             values = column.compute(table)
             return pc.if_else(pc.is_nan(values), nothing, pc.add(values, zero))
 
-        return ArrowColumn(column.kind, compute)
+        return ArrowColumn(column.kind, compute, column.reads)
 
     def where(self, condition: ArrowColumn, column: ArrowColumn) -> ArrowColumn:
         """Return the column, null where the condition is not true."""
@@ -128,7 +131,7 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
                 return _scattered(column, table, holds)
             return pc.if_else(holds, column.compute(table), nothing)
 
-        return ArrowColumn(column.kind, compute)
+        return ArrowColumn(column.kind, compute, condition.reads | column.reads)
 
     def counts(self, key: ArrowColumn, value: ArrowColumn | None) -> ArrowColumn:
         """Return whether a row has a key and a value."""
@@ -137,11 +140,12 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
             found = key.compute(table).is_valid()
             return found if value is None else pc.and_(found, pc.invert(pc.is_nan(value.compute(table))))
 
-        return ArrowColumn(pa.bool_(), compute)
+        return ArrowColumn(pa.bool_(), compute, key.reads | (value.reads if value is not None else frozenset()))
 
     def with_zero(self, column: ArrowColumn) -> ArrowColumn:
         """Return numbers with 0.0 for -0.0."""
-        return ArrowColumn(column.kind, lambda table: pc.add(column.compute(table), pa.scalar(0.0, column.kind)))
+        zero = pa.scalar(0.0, column.kind)
+        return ArrowColumn(column.kind, lambda table: pc.add(column.compute(table), zero), column.reads)
 
     def home(self, columns: Iterable[ArrowColumn], shards: int) -> ArrowColumn:
         """Return the shard of a key, as Spark computes it."""
@@ -153,7 +157,7 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
             hashed = row_hash(pa.table([part.compute(table) for part in parts], [str(at) for at in range(len(parts))]))
             return from_numpy((hashed % shards).astype(np.int32), pa.int32())
 
-        return ArrowColumn(pa.int32(), compute)
+        return ArrowColumn(pa.int32(), compute, frozenset().union(*(part.reads for part in parts)))
 
     def described(self, kind: pa.DataType) -> str:
         """Return the name of a type, as Spark writes it."""

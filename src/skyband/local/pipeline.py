@@ -13,17 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.data.arrow import one
+from skyband.kernels.stream import Ints
 from skyband.local.arrow_source import ArrowColumn, ArrowSource
 from skyband.queries.families import FAMILIES, Family, refuse_unsupported
 from skyband.queries.workload import Workload
 from skyband.sharding.bounded_input import cut_by_time, step_in_order
 from skyband.sharding.envelope import Envelope
-from skyband.sharding.pipeline import ShardPipeline
+from skyband.sharding.pipeline import BoundedRows, ShardPipeline
 from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest
 from skyband.sharding.shard import MemorySegments, Segments, Shard, Tally, shard_type
 from skyband.windows import ALWAYS, NEVER
 
-__all__ = ["ANSWER_KINDS", "Counts", "LocalPlan", "plan_for", "refuse_unsupported_frames"]
+__all__ = ["ANSWER_KINDS", "Counts", "LocalPlan", "TableRows", "plan_for", "refuse_unsupported_frames"]
 
 ANSWER_KINDS = {"text": pa.string(), "rank": pa.int64(), "number": pa.float64(), "flag": pa.bool_(), WHOLE: pa.int64()}
 
@@ -107,11 +108,20 @@ class LocalPlan:
         wanted = list(self.columns) if names is None else list(names)
         return pa.Table.from_arrays([self.columns[name].compute(table) for name in wanted], names=wanted)
 
-    def whole(self, table: pa.Table) -> pa.Table | None:
-        """Answer every window of a table in one pass; None if the family has no such pass."""
-        if self.pipeline.whole is None or self.plan.output != "answers":
-            return None
-        return self.pipeline.whole(self.plan, self.project, table, self.kinds).rename_columns(list(self.names))
+    def reads(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the columns of the stream from which these columns are computed."""
+        return frozenset().union(*(self.columns[name].reads for name in names))
+
+    @property
+    def has_whole(self) -> bool:
+        """Whether the family answers all windows of bounded rows in one pass."""
+        return self.pipeline.whole is not None and self.plan.output == "answers"
+
+    def whole(self, rows: BoundedRows) -> pa.Table:
+        """Answer every window of bounded rows in one pass, if `has_whole`."""
+        if self.pipeline.whole is None:
+            raise TypeError(f"queries of family {self.family.name!r} have no pass over bounded rows.")
+        return self.pipeline.whole(self.plan, rows, self.kinds).rename_columns(list(self.names))
 
     def envelopes(
         self, projected: Iterable[pa.Table], counts: Counts, *, drop_unmatched: bool = False, timely: int = NEVER
@@ -183,6 +193,28 @@ class LocalPlan:
     def first_end(self, table: pa.Table) -> int:
         """Return the end of the first window in a shard's table."""
         return int(pc.min(one(table[self.pipeline.end])).cast(pa.int64()).as_py() or ALWAYS)
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """The rows of a table in memory."""
+
+    plan: LocalPlan
+    table: pa.Table
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return int(self.table.num_rows)
+
+    def project(self, names: Sequence[str]) -> pa.Table:
+        """Compute columns of the plan for all rows."""
+        return self.plan.project(self.table, names)
+
+    def project_rows(self, rows: Ints, names: Sequence[str]) -> pa.Table:
+        """Compute columns of the plan for some rows."""
+        needed = self.table.select(sorted(self.plan.reads(names)))
+        return self.plan.project(needed.take(pa.array(rows)), names)
 
 
 def refuse_unsupported_frames(workload: Workload[Any], algorithm: str, *, by_name: bool = False) -> None:

@@ -16,8 +16,8 @@ from skyband.errors import InvalidInputError, brief
 from skyband.kernels.stream import Ints
 from skyband.local.arrow_source import ArrowSource
 from skyband.local.frames import as_table, frames_by_name, is_frame
-from skyband.local.parquet_file import ParquetFile, is_path
-from skyband.local.pipeline import Counts, LocalPlan, plan_for, refuse_unsupported_frames
+from skyband.local.parquet_file import ParquetFile, ParquetRows, is_path
+from skyband.local.pipeline import Counts, LocalPlan, TableRows, plan_for, refuse_unsupported_frames
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.sharding.projection import ProjectionRequest
@@ -62,25 +62,38 @@ def replay_frame(
     refuse_unsupported_frames(workload, algorithm, by_name=streams is not None)
     if streams is not None:
         return _replay_streams(workload, streams, time, id_)
-    table = _read(ParquetFile(frame), workload, time, id_, algorithm) if is_path(frame) else as_table(frame)
+    if is_path(frame):
+        with ParquetFile(frame) as file:
+            return _replay_file(workload, file, time, id_, algorithm)
+    return _replay_table(workload, as_table(frame), time, id_, algorithm)
+
+
+def _replay_table(
+    workload: Workload[Any], table: pa.Table, time: str | None, id_: str | None, algorithm: str
+) -> Answers:
     if time is None:
         table, time = _numbered(workload, table)
     complete = getattr(FAMILIES[workload.family].part("projection"), "with_streams", None)
     if complete is not None:
         workload = complete(workload, lambda text: ArrowSource(table.schema, ()).expression(text).compute(table))
     plan = plan_for(plain_schema(table.schema), ProjectionRequest(workload, time, id_, algorithm))
-    found = plan.whole(table)
-    if found is None:
+    if not plan.has_whole:
         return Answers(in_order(plan, list(plan.bounded([plan.project(table)], Counts()))))
+    found = plan.whole(TableRows(plan, table))
     return Answers(found.drop_columns([_ROW]) if _ROW in plan.names else found)
 
 
-def _read(file: ParquetFile, workload: Workload[Any], time: str | None, id_: str | None, algorithm: str) -> pa.Table:
-    """Return the rows of a file, with the columns that the workload needs."""
+def _replay_file(
+    workload: Workload[Any], file: ParquetFile, time: str | None, id_: str | None, algorithm: str
+) -> Answers:
+    """Return the answers over a file, of which only the columns are read that the workload needs."""
     if time is None or hasattr(FAMILIES[workload.family].part("projection"), "with_streams"):
-        return file.read()
+        return _replay_table(workload, file.read(), time, id_, algorithm)
     plan = plan_for(file.schema, ProjectionRequest(workload, time, id_, algorithm))
-    return file.read(plan.read, plan.texts)
+    if not plan.has_whole:
+        return _replay_table(workload, file.read(plan.read, plan.texts), time, id_, algorithm)
+    with ParquetRows(plan, file) as rows:
+        return Answers(plan.whole(rows))
 
 
 def _replay_streams(workload: Workload[Any], streams: Mapping[str, Any], time: str | None, id_: str | None) -> Answers:

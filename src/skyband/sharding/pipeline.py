@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -11,12 +11,24 @@ from skyband.kernels.stream import Ints
 from skyband.sharding.combiner import Reduce
 from skyband.sharding.envelope import Envelope
 
-__all__ = ["LocalAnswers", "Project", "ShardPipeline", "in_shape"]
+__all__ = ["BoundedRows", "LocalAnswers", "ShardPipeline", "in_shape"]
 
 # What shards answer with: the shard's number, the end of the table's first window, and the table.
 LocalAnswers = Iterable[tuple[int, int, pa.Table]]
-# Computes some of the plan's columns from rows of the input.
-Project = Callable[[pa.Table, Sequence[str]], pa.Table]
+
+
+class BoundedRows(Protocol):
+    """All rows of a bounded input, from which a plan's columns are computed. An input may read columns on demand."""
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+
+    def project(self, names: Sequence[str]) -> pa.Table:
+        """Compute columns of the plan for all rows. Columns that every row needs are requested first, together."""
+
+    def project_rows(self, rows: Ints, names: Sequence[str]) -> pa.Table:
+        """Compute columns of the plan for some rows, given by their indexes."""
 
 
 class ShardPipeline(NamedTuple):
@@ -28,8 +40,8 @@ class ShardPipeline(NamedTuple):
     end: str = "time"
     reduce_again: Reduce | None = None  # drops rows of several tasks; None: their rows are only put together
     matching: Callable[[Any, pa.Table], pa.Table] | None = None  # the rows that some query can use; None: all
-    # All answers over one table, in order and with the columns of the schema; None: the reducer and shards are used.
-    whole: Callable[[Any, Project, pa.Table, pa.Schema], pa.Table] | None = None
+    # All answers over bounded rows, in order and with the columns of the schema; None: the reducer and shards are used.
+    whole: Callable[[Any, BoundedRows, pa.Schema], pa.Table] | None = None
     takes_dictionaries: bool = False  # whether `reduce` accepts texts as dictionaries, if they are not ids
 
 

@@ -17,15 +17,19 @@ from skyband.windows import ALWAYS
 
 __all__ = [
     "Grouping",
+    "SortedRows",
     "by_group_and_position",
     "group_rows",
     "ids_in",
     "positions_of",
     "scores_of",
     "shard_of_groups",
+    "sorted_rows",
     "stream_order",
     "without_negative_zero",
 ]
+
+FEW = 16  # if at most one of this many rows shares its position, comparing scores is cheaper than reading ids
 
 
 class Grouping(NamedTuple):
@@ -38,6 +42,14 @@ class Grouping(NamedTuple):
     def size(self) -> int:
         """Number of groups."""
         return int(self.samples.size)
+
+
+class SortedRows(NamedTuple):
+    """The order of rows by group, then position."""
+
+    order: Ints | None  # row indexes; None: rows are in this order
+    begins: Ints  # (groups + 1): where each group's rows begin
+    positions: Ints  # of the rows in this order
 
 
 def group_rows(table: pa.Table, columns: Sequence[str]) -> Grouping:
@@ -107,12 +119,28 @@ def by_group_and_position(positions: Ints, grouping: Grouping) -> tuple[Ints | N
 
 def stream_order(positions: Ints, grouping: Grouping, ids: Callable[[Ints], pa.Array]) -> tuple[Ints, Ints]:
     """Row indexes by group, then position, then id; and where groups begin. `ids` returns the ids of some rows."""
-    found, begins = by_group_and_position(positions, grouping)
-    order = np.arange(positions.size) if found is None else found
+    found = sorted_rows(positions, grouping, ids)
+    return np.arange(positions.size) if found.order is None else found.order, found.begins
+
+
+def sorted_rows(
+    positions: Ints, grouping: Grouping, ids: Callable[[Ints], pa.Array], scores: Floats | None = None
+) -> SortedRows:
+    """As `stream_order`, without an order if rows are in it already.
+
+    With `scores`, rows that share group and position, but not the score, are in any order: of two scores the higher one
+    is better, whatever the ids are. Windows over a number of rows need the order by id, and must not pass them.
+    """
+    order, begins = by_group_and_position(positions, grouping)
     # Sort only rows that share group and position by id: they are few, or their ids are already sorted.
-    places, runs = shared_positions(positions[order], begins)
+    lined = positions if order is None else positions[order]
+    places, runs = shared_positions(lined, begins)
+    if scores is not None and places.size * FEW <= positions.size:
+        equal = _equal_scores(runs, scores[places if order is None else order[places]])
+        places, runs = places[equal], runs[equal]
     if not places.size:
-        return order, begins
+        return SortedRows(order, begins, lined)
+    order = np.arange(positions.size) if order is None else order
     shared = ids(order[places])
     if shared.null_count == 0 and pa.types.is_integer(shared.type):
         inside = np.lexsort([shared.to_numpy(zero_copy_only=False), runs])
@@ -122,7 +150,17 @@ def stream_order(positions: Ints, grouping: Grouping, ids: Callable[[Ints], pa.A
             keys, [("run", "ascending"), ("id", "ascending")], null_placement="at_start"
         ).to_numpy()
     order[places] = order[places[inside]]
-    return order, begins
+    return SortedRows(order, begins, lined)
+
+
+def _equal_scores(runs: Ints, scores: Floats) -> Ints:
+    """Return the entries, in order, whose run has another entry with the same score."""
+    by_score = np.lexsort([scores, runs])
+    runs, scores = runs[by_score], scores[by_score]
+    equal = np.zeros(runs.size + 1, bool)
+    equal[1:-1] = (runs[1:] == runs[:-1]) & (scores[1:] == scores[:-1])
+    found: Ints = np.sort(by_score[equal[1:] | equal[:-1]])
+    return found
 
 
 def ids_in(table: pa.Table, id_: str) -> Callable[[Ints], pa.Array]:

@@ -22,8 +22,8 @@ from skyband.data.group_dictionary import ranks_of
 from skyband.kernels import expand
 from skyband.kernels.stream import Floats, Ints
 from skyband.kernels.validation import rows_by_group
-from skyband.sharding.pipeline import Project
-from skyband.sharding.rows import Grouping, group_rows, positions_of, scores_of, stream_order, without_negative_zero
+from skyband.sharding.pipeline import BoundedRows
+from skyband.sharding.rows import Grouping, group_rows, positions_of, scores_of, sorted_rows, without_negative_zero
 from skyband.topk.algorithms import engine_named
 from skyband.topk.algorithms.panes import Panes
 from skyband.topk.group_windows import rank_group_windows
@@ -53,22 +53,40 @@ class _Answers(NamedTuple):
     ranks: Ints
 
 
-def answer_table(plan: TopKPlan, project: Project, table: pa.Table, kinds: pa.Schema) -> pa.Table:
-    """Answer every window that contains a row of the table: by end, query, group and rank, with the columns `kinds`."""
-    computed = project(table, list(dict.fromkeys([plan.time, *plan.group_columns, *plan.scores])))
+def answer_table(plan: TopKPlan, rows: BoundedRows, kinds: pa.Schema) -> pa.Table:
+    """Answer every window that contains one of the rows: by end, query, group and rank, with the columns `kinds`."""
+    computed = rows.project(list(dict.fromkeys([plan.time, *plan.group_columns, *plan.scores])))
     if computed[plan.time].null_count:
         timed = computed[plan.time].is_valid()
-        table, computed = table.filter(timed), computed.filter(timed)
+        rows, computed = _ChosenRows(rows, np.flatnonzero(timed.to_numpy())), computed.filter(timed)
     positions = positions_of(computed, plan.time)
-    project(table.slice(0, 0), [plan.id])  # rejects types without a hash, whether or not two rows are equal
-    ids = partial(_ids, plan, project, table)
+    # Rejects types without a hash, whether or not two rows are equal.
+    rows.project_rows(np.empty(0, np.int64), [plan.id])
+    ids = partial(_ids, plan, rows)
     found = joined(_rank_scan(plan, number, computed, positions, ids) for number in range(len(plan.scans)))
-    return _Gather(plan, project, table, computed, kinds).table(_in_order(plan, found))
+    return _Gather(plan, rows, computed, kinds).table(_in_order(plan, found))
 
 
-def _ids(plan: TopKPlan, project: Project, table: pa.Table, rows: Ints) -> pa.Array:
+class _ChosenRows(NamedTuple):
+    """Some of the rows of an input."""
+
+    rows: BoundedRows
+    kept: Ints
+
+    @property
+    def size(self) -> int:
+        return int(self.kept.size)
+
+    def project(self, names: Sequence[str]) -> pa.Table:
+        return self.rows.project_rows(self.kept, names)
+
+    def project_rows(self, rows: Ints, names: Sequence[str]) -> pa.Table:
+        return self.rows.project_rows(self.kept[rows], names)
+
+
+def _ids(plan: TopKPlan, rows: BoundedRows, some: Ints) -> pa.Array:
     """Return the ids of some rows. Only rows with equal times need them, and an id may be a hash of the row."""
-    return one(project(table.take(pa.array(rows)), [plan.id])[plan.id])
+    return one(rows.project_rows(some, [plan.id])[plan.id])
 
 
 def _rank_scan(
@@ -77,29 +95,36 @@ def _rank_scan(
     """Return the windows of one scan, with the input's rows as ids and the workload's indexes of queries."""
     scan, names = plan.scans[number], plan.groups[number]
     scores = scores_of(computed, plan.scores[number])
-    valid = ~np.isnan(scores)
-    rows = None if valid.all() else np.flatnonzero(valid)  # None: all
-    if rows is not None:
+    rows = None  # all
+    if np.isnan(scores.min(initial=np.inf)):
+        rows = np.flatnonzero(~np.isnan(scores))
         scores, positions = scores[rows], positions[rows]
     groups = computed.select([plan.time, *names])
     by_value = [name for name in plan.group_columns if name in names]
     grouping = _by_value(groups if rows is None else groups.take(pa.array(rows)), names, by_value)
-    order, begins = stream_order(positions, grouping, lambda places: ids(places if rows is None else rows[places]))
+    order, begins, in_order = sorted_rows(
+        positions,
+        grouping,
+        lambda places: ids(places if rows is None else rows[places]),
+        scores if plan.axis == "time" else None,
+    )
     queries = [plan.queries[place] for place in scan.places]
-    lined = Lined(scores[order], positions[order], begins)
+    lined = Lined(scores if order is None else scores[order], in_order, begins)
     if plan.axis == "count":
-        lined = lined._replace(positions=np.arange(order.size) - np.repeat(begins[:-1], np.diff(begins)))
-        final, first = np.diff(begins), 0
+        counted = np.arange(positions.size) - np.repeat(begins[:-1], np.diff(begins))
+        lined, final, first = lined._replace(positions=counted), np.diff(begins), 0
     else:
         last = int(positions.max(initial=ALWAYS)) + max(query.window.longest for query in queries)
         final, first = np.full(begins.size - 1, last), int(positions.min(initial=NEVER))
-    order = order if rows is None else rows[order]
+    # The input's row of each place in the stream's order; None: the same number.
+    places = rows if order is None else order if rows is None else rows[order]
     found = None
-    if len(queries) == 1 and plan.algorithm == Panes.name:
-        found = rank_group_windows(queries[0], lined, order, final, first)
+    if len(queries) == 1 and plan.algorithm == Panes.name and begins.size > 2:
+        inputs = np.arange(positions.size) if places is None else places
+        found = rank_group_windows(queries[0], lined, inputs, final, first)
     if found is None:
         found = _ranked(plan, queries, lined, final, first)
-        found = found._replace(ids=order[found.ids])
+        found = found if places is None else found._replace(ids=places[found.ids])
     return found._replace(queries=np.array(scan.places, np.int64)[found.queries])
 
 
@@ -177,22 +202,23 @@ def _by_end(ends: Ints, queries: Ints) -> Ints:
 class _Gather:
     """Builds the table of answers from the rows that it contains."""
 
-    def __init__(self, plan: TopKPlan, project: Project, table: pa.Table, computed: pa.Table, kinds: pa.Schema) -> None:
-        self._plan, self._project, self._kinds = plan, project, kinds
-        self._table, self._computed = table, computed
+    def __init__(self, plan: TopKPlan, rows: BoundedRows, computed: pa.Table, kinds: pa.Schema) -> None:
+        self._plan, self._kinds = plan, kinds
+        self._rows, self._computed = rows, computed
 
     def table(self, answer: _Answers) -> pa.Table:
         """Return the table, gathered slice by slice."""
-        used = np.zeros(self._table.num_rows, bool)
+        own = [name for name in self._plan.returned if name not in self._computed.column_names]
+        used = np.zeros(self._rows.size, bool)
         used[answer.rows] = True
         kept = np.flatnonzero(used)
         if SPARSE * kept.size <= used.size:
             places = np.empty(used.size, np.int64)
             places[kept] = np.arange(kept.size)
-            self._table, self._computed = (table.take(pa.array(kept)) for table in (self._table, self._computed))
             answer = answer._replace(rows=places[answer.rows])
-        own = [name for name in self._plan.returned if name not in self._computed.column_names]
-        returned = self._project(self._table, own)
+            returned, self._computed = self._rows.project_rows(kept, own), self._computed.take(pa.array(kept))
+        else:
+            returned = self._rows.project(own)
         self._columns = {name: one(returned[name]) for name in own}
         self._columns |= {name: one(self._computed[name]) for name in self._computed.column_names}
         self._names = pa.array([query.name for query in self._plan.queries])
