@@ -91,6 +91,7 @@ export interface StreamFigures {
   late?: number | null;
   dropped_null?: number | null;
   malformed?: number | null;
+  unreadable?: number | null;
   pruned?: number | null;
   windows?: number | null;
   answers?: number | null;

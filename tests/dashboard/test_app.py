@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from skyband.dashboard.board_state import LiveShow
+from skyband.dashboard.engine_view import EngineView
 from tests.dashboard.asking import served
 from tests.dashboard.seeded import step
 from tests.dashboard.serve import Pretended
@@ -124,6 +126,14 @@ def test_the_engine(page):
     assert found["streams"]["many"]["share_factor"] > 1
     assert found["streams"]["flows"]["lags"] == {"north": 0.0, "south": 5.0}
     assert set(found["trail"][-1]) == {"at", "trades", "many", "clients", "flows", "cars"}
+
+
+def test_the_engine_shows_every_counter_of_rows_in_no_answer():
+    """Of files that could not be read as well; the page shows those that a stream has."""
+    kept = {"late": 1, "dropped_null": 2, "malformed": 3, "unreadable": 4}
+    view = EngineView(SimpleNamespace(numbers=lambda: {"trades": kept}, workloads=dict))
+    view.look()
+    assert {name: view.now()["streams"]["trades"][name] for name in kept} == kept
 
 
 def test_plans_of_views(page, run):

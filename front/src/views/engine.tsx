@@ -62,6 +62,9 @@ function Tiles({ figures, stream }: { figures: StreamFigures; stream: Stream }) 
       )}
       <Tile name="Late" value={formatShort(figures.late)} note="rows behind the watermark" isWarning={Number(figures.late) > 0} />
       <Tile name="Dropped" value={formatShort(figures.dropped_null)} note={malformed(figures)} isWarning={Number(figures.dropped_null) > 0} />
+      {has(figures.unreadable) && (
+        <Tile name="Unreadable" value={formatShort(figures.unreadable)} note="files or row groups skipped" isWarning={Number(figures.unreadable) > 0} />
+      )}
       <Tile name="Windows" value={formatShort(figures.windows)} note={`${formatShort(figures.answers)} answer rows`} />
       <Tile name="Queries" value={formatShort(figures.queries ?? stream.queries.length)} note={counted(figures.changes ?? 0, "live change", "")} />
       {has(figures.pruned) && <Tile name="Pruned" value={formatShort(figures.pruned)} note="dropped before the shuffle" />}

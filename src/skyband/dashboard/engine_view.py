@@ -94,6 +94,7 @@ _METRICS = (
     "late",
     "dropped_null",
     "malformed",
+    "unreadable",
     "pruned",
     "windows",
     "answers",

@@ -21,6 +21,7 @@ from numba.core import types as numba_types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
+from numba.core.typing.typeof import typeof
 
 from skyband.kernels._shipped import Shipped
 from skyband.kernels._stored_kernel import KernelCache
@@ -174,6 +175,22 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
                 compiled = self._compile_form(args, return_type, is_inner)
                 stored.save(compiled)
             return compiled.entry_point
+
+    def prepare(self, *arguments: Any, is_inner: bool = False) -> None:
+        """Compile the kernel for arguments of these types, or load it, without calling it.
+
+        As inner code for a kernel that will be compiled later, maybe in another process.
+        """
+        signature = tuple(typeof(argument) for argument in arguments)
+        if not is_inner:
+            self.compile(signature)
+            return
+        with global_compiler_lock:
+            _COMPILING.append(self)
+            try:
+                self.compile(signature)
+            finally:
+                _COMPILING.pop()
 
     def _compile_form(self, args: Any, return_type: Any, is_inner: bool) -> Any:
         details = {"dispatcher": self, "args": args, "return_type": return_type}

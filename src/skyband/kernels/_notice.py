@@ -17,7 +17,7 @@ from typing import Any
 
 from numba.core import event
 
-__all__ = ["announce", "compiled_kernels", "following", "install", "silence", "waiting"]
+__all__ = ["announce", "at_first_compilation", "compiled_kernels", "following", "install", "silence", "waiting"]
 
 _LOG = logging.getLogger("skyband.kernels")
 _LINE = "skyband: compiling kernels, first use only{}"
@@ -36,6 +36,7 @@ class _Listener(event.Listener):  # type: ignore[misc]  # numba has no types
         self.later_uses = ""
         self.done = 0
         self.followers: list[Callable[[str], None]] = []
+        self.at_first: list[Callable[[], None]] = []
         self._names: list[str] = []  # being compiled, the outermost first
         self._spent = 0.0  # seconds, in compilations that have ended
         self._began = 0.0
@@ -55,6 +56,8 @@ class _Listener(event.Listener):  # type: ignore[misc]  # numba has no types
             _LOG.info(line)
             if self.always and not self.is_silent and not _is_terminal():
                 _write(f"{line}\n")
+            for call in self.at_first:
+                call()
         self._show(name)
 
     def on_end(self, ended: Any) -> None:
@@ -139,6 +142,12 @@ def announce() -> None:
 def silence() -> None:
     """Do not report compilation in this process, because the caller reports it."""
     _LISTENER.is_silent = True
+
+
+def at_first_compilation(call: Callable[[], None]) -> None:
+    """Call a function when this process begins to compile its first kernel, unless it has."""
+    if not _LISTENER.is_reported:
+        _LISTENER.at_first.append(call)
 
 
 @contextmanager

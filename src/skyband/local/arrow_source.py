@@ -19,7 +19,7 @@ from skyband.sharding.row_source import EXACT, RowSource
 
 __all__ = ["ArrowColumn", "ArrowSource"]
 
-_NAN = pa.scalar(float("nan"), pa.float64())
+_NAN = from_numpy(np.array([np.nan]), pa.float64())[0]  # `pyarrow.scalar` would import pandas
 _ONE_SHARD = 1
 
 
