@@ -5,7 +5,8 @@ python -m benchmarks frames [--quick]
 All engines read the file in every round, use all cores, and must have the same rows in every window. The SQL ranks each
 pane first, and copies only its k best rows into the windows that contain them. Engines with a function for the n best
 values run both forms, and the faster one counts. They return group, window, time, score and id; Skyband also returns
-the other columns of each row, and its answers are sorted.
+the other columns of each row, and its answers are sorted. The last lines are the time that pyarrow needs to decode the
+columns, as fast as it can: below it, no call can be that reads them with pyarrow.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ROWS, ROUNDS, SYMBOLS = 2_000_000, 5, 1_000
 MOST_COPIES = 30_000_000  # rows: polars would need more than 10 GB for more
 DAY = 23_400  # seconds of a trading day
 SIZE = 600  # seconds
-SLOW = 20.0  # seconds: an engine that takes longer is timed once
+SLOW = 5.0  # seconds: an engine that takes longer is timed once
 
 
 class Case(NamedTuple):
@@ -205,6 +206,7 @@ def run(*, quick: bool = False) -> None:
         write_trades(path, rows)
         for case in CASES:
             lines += _compare(case, path, engines, rounds)
+        lines += _floors(path, rounds)
     heads = ["query", "engine", "seconds", "CPU seconds", "times Skyband", "times Skyband, CPU", "answer rows"]
     report.show(
         "frames", f"{rows:,} rows of a Parquet file, median of {rounds}", heads, lines, write=not quick, page=PAGE
@@ -247,6 +249,27 @@ def _compare(case: Case, path: Path, engines: dict[str, list[Run]], rounds: int)
         ]
         for name in times
     ]
+
+
+FLOORS = {
+    "decode of ts, price and size": ["ts", "price", "size"],
+    "decode of ts, price, size and symbol": ["ts", "price", "size", "symbol"],
+    "decode of all columns": None,
+}
+
+
+def _floors(path: Path, rounds: int) -> list[list[str]]:
+    """Time pyarrow's decoding alone, with texts as dictionaries, on all cores."""
+    lines = []
+    for what, columns in FLOORS.items():
+        found = []
+        for _ in range(rounds + 1):
+            wall, cpu = time.perf_counter(), time.process_time()
+            pq.ParquetFile(path, read_dictionary=["symbol", "exchange"]).read(columns)
+            found.append(_Timed(time.perf_counter() - wall, time.process_time() - cpu))
+        middle = [statistics.median(times) for times in zip(*found[1:], strict=True)]
+        lines.append([what, "pyarrow", f"{middle[0]:.3f}", f"{middle[1]:.2f}", "-", "-", "-"])
+    return lines
 
 
 def _ratios(name: str, *columns: dict[str, float]) -> list[str]:

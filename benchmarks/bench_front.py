@@ -1,4 +1,4 @@
-"""Start-up times: --help, parsing SQL, first use with nothing compiled; and the rows that a change feed saves a sink.
+"""Start-up times: --help, a first run on Spark, parsing SQL; and the rows that a change feed saves a sink.
 
 python -m benchmarks front [--quick]
 """
@@ -23,10 +23,6 @@ from skyband import streams
 PAGE = report.REPORTS / "front.md"
 HELP_LIMIT = 0.5  # seconds
 FIRST_ANSWER_LIMIT = 60.0
-COLD_LIMIT, WARM_LIMIT = 15.0, 3.0  # of `skyband run --local --once`
-REPLAY = (
-    "import numpy as np, skyband as sb; sb.replay(sb.TopK(k=10, size=1000, slide={slide}), None, np.arange(9e3) % 977)"
-)
 COMMAND = (sys.executable, "-m", "skyband.cli")
 SQL = "q{n}: TOPK price * size, {k} WHERE exchange <> 'D' BY symbol OVER {size} MINUTES EVERY 1 MINUTE"
 
@@ -34,7 +30,7 @@ SQL = "q{n}: TOPK price * size, {k} WHERE exchange <> 'D' BY symbol OVER {size} 
 def run(*, quick: bool = False) -> None:
     """Run this benchmark and print the results; write the report unless `quick`."""
     rows = 2_000 if quick else 100_000
-    ratios = [_help(3 if quick else 11), *_first_use(rows), *_first_answer(rows), _sql(100 if quick else 1_000)]
+    ratios = [_help(3 if quick else 11), *_first_answer(rows), _sql(100 if quick else 1_000)]
     report.show(
         "front-ratios",
         "The front door: promised and measured",
@@ -75,7 +71,7 @@ def _help(rounds: int) -> Ratio:
 def _first_answer(rows: int) -> list[Ratio]:
     """Time of `skyband init` and `skyband run` over a CSV until the first line of an answer."""
     with TemporaryDirectory() as folder:
-        _write_csv(Path(folder, "orders.csv"), rows)
+        write_csv(Path(folder, "orders.csv"), rows)
         began = time.perf_counter()
         subprocess.run([*COMMAND, "init"], cwd=folder, check=True, capture_output=True)
         seconds = time.perf_counter() - began + _until_first_line(folder)
@@ -89,31 +85,6 @@ def _first_answer(rows: int) -> list[Ratio]:
         ),
         Ratio("the same with `--fresh`, a second time", "", f"{again:.1f} s", None),
     ]
-
-
-def _first_use(rows: int) -> list[Ratio]:
-    """Whole processes with nothing compiled, and again with the kernels that the first one stored."""
-    with TemporaryDirectory() as folder:
-        _write_csv(Path(folder, "orders.csv"), rows)
-        subprocess.run([*COMMAND, "init"], cwd=folder, check=True, capture_output=True)
-        local = (*COMMAND, "run", "--local", "--once", "--fresh", "--json")
-        cases = (
-            (f"`skyband run --local --once`, a CSV of {rows:,} rows", local, COLD_LIMIT, WARM_LIMIT),
-            ("`sb.replay`, slide 100 of 1000, k 10", (sys.executable, "-c", REPLAY.format(slide=100)), None, None),
-            ("`sb.replay`, slide 5 of 1000, k 10", (sys.executable, "-c", REPLAY.format(slide=5)), None, None),
-        )
-        found = []
-        for number, (what, command, *limits) in enumerate(cases):
-            store = {**os.environ, "NUMBA_CACHE_DIR": str(Path(folder, f"kernels {number}"))}
-            for state, limit in zip(("nothing compiled", "kernels on disk"), limits, strict=True):
-                began = time.perf_counter()
-                subprocess.run(command, cwd=folder, check=True, capture_output=True, env=store)
-                seconds = time.perf_counter() - began
-                target = "" if limit is None else f"at most {limit:.0f} s"
-                found.append(
-                    Ratio(f"{what}, {state}", target, f"{seconds:.1f} s", None if limit is None else seconds <= limit)
-                )
-    return found
 
 
 def _until_first_line(folder: str, *more: str) -> float:
@@ -134,7 +105,7 @@ def _until_first_line(folder: str, *more: str) -> float:
     return seconds
 
 
-def _write_csv(path: Path, rows: int) -> None:
+def write_csv(path: Path, rows: int) -> None:
     drawn = random.Random(1)
     with path.open("w") as file:
         file.write("at,shop,amount\n")

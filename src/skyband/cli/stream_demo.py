@@ -137,6 +137,9 @@ def _begun(file: WorkloadFile, watchers: dict[str, list[Wanted]], spark: SparkSe
     from skyband import jobs  # noqa: PLC0415 - loading Spark or compiled code takes time
 
     if spark is None:
+        from skyband.topk.compile_ahead import compile_in_two_processes  # noqa: PLC0415 - as above
+
+        compile_in_two_processes()
         return jobs.run_local(file, "stream", watchers=watchers)
     return jobs.run(file, "stream", watchers=watchers, spark=spark)
 
