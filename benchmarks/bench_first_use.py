@@ -96,7 +96,7 @@ def _until_board(command: Sequence[str], folder: str, environment: dict[str, str
     """Run on a terminal until a board is shown, then stop the command."""
     ours, theirs = pty.openpty()
     began, shown = time.perf_counter(), b""
-    environment = {**environment, "TERM": "xterm", "COLUMNS": "120", "LINES": "50"}
+    environment = {**environment, "TMPDIR": folder, "TERM": "xterm", "COLUMNS": "120", "LINES": "50"}
     running = subprocess.Popen(command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
     try:
@@ -106,9 +106,9 @@ def _until_board(command: Sequence[str], folder: str, environment: dict[str, str
                 raise SystemExit(f"no board after {LONGEST:.0f} s: {shown[-2000:]!r}")
         return time.perf_counter() - began
     finally:
-        running.terminate()
-        running.wait(120)
-        os.close(ours)
+        os.close(ours)  # before the wait: a process that writes to a full terminal would not end
+        running.kill()
+        running.wait()
 
 
 if __name__ == "__main__":

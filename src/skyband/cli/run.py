@@ -141,7 +141,7 @@ def _local_job(file: WorkloadFile, mode: Mode, fresh: bool) -> Begin:
     from skyband.jobs import run_local  # noqa: PLC0415 - loads compiled code
     from skyband.topk.compile_ahead import compile_in_two_processes  # noqa: PLC0415
 
-    if any(workload.family == "topk" for workload in file.workloads.values()):
+    if any(family_of(workload).supports("algorithm") for workload in file.workloads.values()):
         compile_in_two_processes()
     return lambda watchers: run_local(file, mode, fresh=fresh, watchers=watchers)
 
