@@ -30,7 +30,7 @@ MOST_STREAMS = 62
 _LEAST_TUPLES = 64  # minimum tuples between two updates of the estimates
 _LOOKS = 128  # with many objects: number of updates per as many tuples as there are objects
 _MOST_FOLLOWED = 2  # streams up to which likely scores are measured to be better than expected ones
-_MOST_AGED = 5  # streams up to which expected scores by age are better than the published ones
+_MOST_AGED = 4  # streams up to which expected scores by age are better than the published ones
 _OPTIMISM = 7.0  # factor of the probability that a stream follows, in expected scores by age
 _RISK = 0.55  # a score is likely if its probability is at least this share of the probability to be in the top k
 _VALUES = 128  # recent values per stream, to estimate their distribution
@@ -195,9 +195,9 @@ class LikelyAggregation(ExpectedAggregation):
     """Keep only the instances that are likely to be in an answer.
 
     Probabilities decrease with the time since an object was last seen, and instances that do not reach recent answers
-    get no upper bound above their current score. Over two streams, the best score is a likely one; over three to five,
-    an expected one, with a probability that is several times higher; over more, the published one. Each was measured to
-    be the better one there.
+    get no upper bound above their current score. Over two streams, the best score is a likely one; over three and
+    four, an expected one, with a probability that is several times higher; over more, the published one.
+    Decision 73 has the measurements.
     """
 
     def __init__(self, shape: IncompleteShape) -> None:
