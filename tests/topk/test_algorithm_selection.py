@@ -220,6 +220,22 @@ def test_many_queries_with_short_slides_share_partitions(queries, best):
     assert choose(several(*queries, partition_by=["g"])).algorithm == "panes"
 
 
+@pytest.mark.parametrize(("push", "rows"), [(20_000, 20_000), (500, 20_000)])
+def test_many_queries_over_scores_that_rise_are_left_to_panes(push, rows):
+    queries = several((10, 5_000, 5), (20, 2_000, 1))
+    for scores, best in ((np.arange(rows) * 1.0, "panes"), (-np.arange(rows) * 1.0, "sap-shared")):
+        monitor = sb.Monitor(queries)
+        for low in range(0, rows, push):
+            monitor.push(None, scores[low : low + push])
+        assert monitor.algorithm == best
+        monitor.finish()
+        assert monitor.answers().equals(sb.replay(queries, None, scores, algorithm="panes"))
+    mixed = [queries[0], sb.TopK(name="low", k=20, size=2_000, slide=1, order="asc")]
+    monitor = sb.Monitor(mixed)
+    monitor.push(None, np.arange(rows) * 1.0)  # rises for one of them
+    assert monitor.algorithm == "sap-shared"
+
+
 def test_many_time_windows_are_chosen_for_when_one_has_been_seen():
     queries = [sb.TopK(name=f"{s}", k=10, size=f"{s} seconds", slide="10 milliseconds") for s in (2, 10)]
     assert "switches to sap-shared" in choose(queries).why

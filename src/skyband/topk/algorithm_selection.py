@@ -37,6 +37,7 @@ MOST_WINDOWS = 1 << 16  # open at once: MinTopk keeps 16 bytes for each
 # The work of sap-shared per slide and window size grows with the number of objects that enter and leave a list of about
 # k objects, that of panes with the candidates (benchmarks/reports/sap_shared.md).
 SHARED_PART = 10  # sap-shared needs windows of at least this many times the longest slide times the largest k
+RISING = 0.5  # panes is faster if the excess is less than this part of that in random order, because scores rise
 MOST_LISTED = 1_000_000  # objects in all lists: sap-shared keeps about 45 bytes for each
 
 
@@ -95,7 +96,12 @@ def best_engine(
     """Return the algorithm that `choose` returns, without the reason for it."""
     query = queries[0]
     if not grouped and _could_be_shared(queries):
-        return "sap-shared" if _is_shared(queries, seen or _known_together(queries)) else "panes"
+        seen = seen or _known_together(queries)
+        if seen is None or not _is_shared(queries, seen):
+            return "panes"
+        widest = max(queries, key=lambda query: query.k)
+        rises = excess is not None and excess < RISING * random_excess(widest, seen)
+        return "panes" if rises else "sap-shared"
     if grouped or not _could_be_sap(queries) or not isinstance(query.window, SlidingWindow):
         return "panes"
     seen = seen or _known(query)
@@ -107,6 +113,8 @@ def best_engine(
 def depends_on_excess(queries: Sequence[TopK], seen: Seen) -> bool:
     """Whether the choice depends on the number of candidates."""
     query = queries[0]
+    if _could_be_shared(queries):
+        return _is_shared(queries, seen)
     return _could_be_sap(queries) and _best(query, seen, 0.0) != _best(query, seen, most_excess(query, seen))
 
 
@@ -163,9 +171,9 @@ def _is_sap(k: int, seen: Seen, excess: float) -> bool:
     return seen.slide <= SHORT_SLIDE or CANDIDATES * excess >= seen.slide**2
 
 
-def _is_shared(queries: Sequence[TopK], seen: Seen | None) -> bool:
+def _is_shared(queries: Sequence[TopK], seen: Seen) -> bool:
     """Whether sap-shared is expected to be faster than panes; `seen` is the longest window and the longest slide."""
-    return seen is not None and seen.size <= MOST_KEPT and _has_short_slides(queries, seen)
+    return seen.size <= MOST_KEPT and _has_short_slides(queries, seen)
 
 
 def _has_short_slides(queries: Sequence[TopK], seen: Seen) -> bool:
@@ -177,7 +185,7 @@ def _has_short_slides(queries: Sequence[TopK], seen: Seen) -> bool:
 def _choice_for_many(queries: Sequence[TopK], best: str) -> Choice:
     """Return the reason for the choice between panes and sap-shared."""
     if best == "sap-shared":
-        return Choice(best, f"fastest for many queries if slides are short; {_KEEPS_SHARED}")
+        return Choice(best, f"fastest for many queries if slides are short, unless scores rise; {_KEEPS_SHARED}")
     why = _why_panes(queries)
     return Choice(best, f"{why}; switches to sap-shared when a window has been seen" if may_switch(queries) else why)
 

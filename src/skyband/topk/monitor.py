@@ -277,8 +277,12 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
 
         `objects` is the number of objects before this batch.
         """
-        query, seen = self.queries[0], self._seen(self._workload)
-        if seen is None or not (self._allows_sap(self._workload) and depends_on_excess(self.queries, seen)):
+        query, seen = max(self.queries, key=lambda query: query.k), self._seen(self._workload)
+        if (
+            len({query.order for query in self.queries}) > 1
+            or seen is None
+            or not (self._allows_sap(self._workload) and depends_on_excess(self.queries, seen))
+        ):
             return None
         size, k = max(1, round(seen.size)), query.k
         if batch.scores.size >= size:
