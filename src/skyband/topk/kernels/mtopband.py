@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.order import beats
 from skyband.kernels.stream import (
     ANSWERS_FULL,
@@ -67,7 +67,7 @@ class Bands(NamedTuple):
     registers: Ints
 
 
-@kernel
+@inner_kernel
 def sift_up(pool: Pool, references: NDArray[np.int32], begin: int, at: int, slot: int) -> None:
     """Insert `slot` into the heap from the free index `at`, moving it up past better objects."""
     while at > 0:
@@ -79,7 +79,7 @@ def sift_up(pool: Pool, references: NDArray[np.int32], begin: int, at: int, slot
     references[begin + at] = slot
 
 
-@kernel
+@inner_kernel
 def sift_down(pool: Pool, references: NDArray[np.int32], begin: int, size: int, slot: int) -> None:
     """Insert `slot` into the heap from the free root, moving it down past worse objects."""
     at = 0
@@ -123,7 +123,7 @@ def give_longer_stretch(bands: Bands, at: int, count: int) -> bool:
     return True
 
 
-@kernel
+@inner_kernel
 def enter(pool: Pool, bands: Bands, views: Views, at: int, slot: int) -> bool:
     """Add the object to the set of the view at `at`, where it belongs; return False if there is no room."""
     references, count = bands.references, views.counts[at]

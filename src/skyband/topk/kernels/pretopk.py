@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.order import beats
 from skyband.kernels.stream import (
     ANSWERS_FULL,
@@ -59,20 +59,20 @@ class Predictions(NamedTuple):
     registers: Ints
 
 
-@kernel
+@inner_kernel
 def is_better(pool: Pool, a: int, b: int) -> bool:
     """Whether the object in slot `a` ranks before the one in slot `b`."""
     return beats(pool.keys[a], pool.positions[a], pool.ids[a], pool.keys[b], pool.positions[b], pool.ids[b])
 
 
-@kernel
+@inner_kernel
 def is_wanted(pool: Pool, sets: Predictions, k: int, ring: int, key: float, position: int, id_: int) -> bool:
     """Whether the object belongs to the predicted top-k of the window at `ring`."""
     worst = sets.heaps[ring, 0]
     return sets.sizes[ring] < k or beats(key, position, id_, pool.keys[worst], pool.positions[worst], pool.ids[worst])
 
 
-@kernel
+@inner_kernel
 def sift_up(pool: Pool, sets: Predictions, ring: int, at: int, slot: int) -> None:
     """Insert `slot` into the heap from the free index `at`, moving it up past better objects."""
     heaps = sets.heaps
@@ -85,7 +85,7 @@ def sift_up(pool: Pool, sets: Predictions, ring: int, at: int, slot: int) -> Non
     heaps[ring, at] = slot
 
 
-@kernel
+@inner_kernel
 def sift_down(pool: Pool, sets: Predictions, ring: int, size: int, slot: int) -> None:
     """Insert `slot` into the heap from the free root, moving it down past worse objects."""
     heaps, at = sets.heaps, 0
@@ -100,7 +100,7 @@ def sift_down(pool: Pool, sets: Predictions, ring: int, size: int, slot: int) ->
     heaps[ring, at] = slot
 
 
-@kernel
+@inner_kernel
 def release(pool: Pool, slot: int) -> None:
     """Decrement the object's reference count; free its slot at 0."""
     pool.references[slot] -= 1
