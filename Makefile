@@ -11,7 +11,7 @@ CODE   := $(TYPED) tests
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java jars kernels demo test test-long test-release test-spark test-versions test-quick faults check format bench docs page clean
+.PHONY: help setup java jars kernels demo test test-long test-release test-spark test-versions test-quick faults check format bench figures docs page clean
 
 help: ## list the targets
 	@echo "Skyband: continuous top-k queries over sliding windows."
@@ -94,6 +94,11 @@ format: $(READY) ## format the code
 
 bench: $(READY) ## run all benchmarks, write tables and plots
 	$(BIN)/python -m benchmarks
+
+# SCALE=tiny takes a minute and writes into build/figures; SCALE=full has the papers' sizes and takes hours.
+SCALE ?= small
+figures: $(READY) ## measure the figures and tables of the papers (SCALE=small, full), write their page
+	$(BIN)/python -m benchmarks figures --scale $(SCALE)
 
 docs: $(READY) ## check the pages (links, Python blocks), then build the site in site/
 	@$(BIN)/python tools/check_docs.py

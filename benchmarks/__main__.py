@@ -29,6 +29,8 @@ from benchmarks import (
     bench_tables,
     bench_uncertain,
 )
+from benchmarks.figures import command as figures
+from benchmarks.figures.registry import SCALES
 
 PARTS: dict[str, Callable[..., None]] = {
     "ratios": bench_ratios.run,
@@ -50,22 +52,29 @@ PARTS: dict[str, Callable[..., None]] = {
     "incomplete": bench_incomplete.run,
     "aggregate": bench_aggregate.run,
     "uncertain": bench_uncertain.run,
+    "figures": figures.run,
 }
+APART = ("figures",)  # runs only if it is named
 CAPPED = ("single", "shared", "sap")  # grids
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(PARTS)}; default: all")
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(PARTS)}; default: all but figures")
     parser.add_argument("--quick", action="store_true", help="smaller windows, fewer rounds, nothing written")
     parser.add_argument("--cap", type=float, help="maximum seconds for a cell of a grid")
+    parser.add_argument("--scale", choices=SCALES, default="small", help="of figures: the papers' sizes are full")
+    parser.add_argument(
+        "--only", nargs="*", default=(), metavar="TEXT", help="of figures: those with this in their name"
+    )
     options = parser.parse_args()
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"unknown part {', '.join(sorted(unknown))}; parts: {', '.join(PARTS)}")
+    extra = {"figures": {"scale": options.scale, "only": tuple(options.only)}}
     capped = {} if options.cap is None else {"cap": options.cap}
-    for part in options.parts or PARTS:
+    for part in options.parts or [part for part in PARTS if part not in APART]:
         run: Callable[..., None] = PARTS[part]
-        run(quick=options.quick, **(capped if part in CAPPED else {}))
+        run(quick=options.quick, **(capped if part in CAPPED else {}), **extra.get(part, {}))
 
 
 if __name__ == "__main__":

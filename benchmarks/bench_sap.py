@@ -79,7 +79,7 @@ def cells(
     places: Sequence[Place], algorithms: Sequence[str], cap: float, rounds: int, streams: Sequence[str] = STREAMS
 ) -> Iterator[tuple[Place, Cell]]:
     """Measure every algorithm at every point, on every stream."""
-    for stream in streams:
+    for stream in workloads.available(streams):
         for place in places:
             for algorithm in algorithms:
                 cell = measure_cell(algorithm, stream, place.size, place.slide, place.k, cap, rounds)
@@ -140,7 +140,7 @@ def candidates(algorithms: Sequence[str], quick: bool, write: bool) -> dict[tupl
     objects, looks = (100_000, 20) if quick else (2_000_000, 400)
     held: dict[tuple[str, str], float] = {}
     rows = []
-    for stream in STREAMS:
+    for stream in workloads.available(STREAMS):
         row = [stream]
         for algorithm in algorithms:
             query = TopK(k=K, size=N, slide=S, full_only=True)
@@ -162,7 +162,7 @@ def candidates(algorithms: Sequence[str], quick: bool, write: bool) -> dict[tupl
 def resolutions(rounds: int, write: bool) -> None:
     """Number of equal partitions: time, and how often the delay avoids a scan (the paper's table 2)."""
     rows = []
-    for stream in STREAMS:
+    for stream in workloads.available(STREAMS):
         times, spared = [], []
         for units in RESOLUTIONS:
             engine = type("Resolved", (SapEqual,), {"units": units})([TopK(k=K, size=N, slide=S, full_only=True)])

@@ -70,6 +70,7 @@ class Kind(NamedTuple):
     slides: tuple[int, int]
     ks: tuple[int, int]
     unit: int = 1  # sizes are multiples of this
+    stream: str = "uniform"
 
     def shorter(self, by: int) -> Kind:
         """The same with windows and slides that are shorter by this factor."""
@@ -126,14 +127,15 @@ def queries_of(kind: Kind, count: int) -> tuple[TopK, ...]:
 class Group:
     """Engines over the same objects: one for all queries, or one per query."""
 
-    def __init__(self, engines: Sequence[Engine], counts: Sequence[int]) -> None:
+    def __init__(self, engines: Sequence[Engine], counts: Sequence[int], stream: str = "uniform") -> None:
         self.engines = list(engines)
+        self.stream = stream
         self.counts = counts  # of each engine, its queries
         self.log = AnswerLog()
 
     def take(self, low: int, high: int, first: int, spent: list[float] | None = None) -> tuple[float, int]:
         """Feed objects [low, high); return CPU seconds and rows written. `spent` receives the time of each engine."""
-        scores, total, rows = workloads.uniform(2 * MILLION), 0.0, 0
+        scores, total, rows = workloads.scores_of(self.stream, 2 * MILLION), 0.0, 0
         each = [0.0] * len(self.engines) if spent is None else spent
         for at in range(low, high, CHUNK):
             stop = min(high, at + CHUNK)
@@ -150,7 +152,7 @@ class Group:
 
     def copies(self) -> Group:
         """Copies of the engines, to repeat a round from the same state."""
-        return Group([_copied(engine) for engine in self.engines], self.counts)
+        return Group([_copied(engine) for engine in self.engines], self.counts, self.stream)
 
 
 def _copied(engine: Engine) -> Engine:
@@ -256,9 +258,9 @@ def measure(kind: Kind, name: str, count: int, cap: float, most_rounds: int) -> 
     compiled("mintopk" if alone else name)
     if alone:
         chosen = sample_of(queries) if count > 2 * SAMPLE else list(range(count))
-        group = Group([ENGINES["mintopk"]([queries[i]]) for i in chosen], [1] * len(chosen))
+        group = Group([ENGINES["mintopk"]([queries[i]]) for i in chosen], [1] * len(chosen), kind.stream)
     else:
-        group = Group([ENGINES[name](queries)], [count])
+        group = Group([ENGINES[name](queries)], [count], kind.stream)
     fill = kind.sizes[1]
     filling, _ = group.take(0, fill, NEVER)
     # A range as long as the largest window, or a tenth of it if that exceeds the time limit of a cell.

@@ -1,7 +1,8 @@
 """Timing: CPU time of this thread, with compiled kernels and engines in their steady state.
 
 Other processes may use the machine, so wall time is unreliable; `time.thread_time` measures the CPU time of this
-thread. A result is the best of several rounds; the spread is the distance of their median from it.
+thread. A result is the best of several rounds; the spread is the distance of their median from it. On streams whose
+scores change with time, it is the mean over whole periods instead.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from skyband.topk.algorithms import ENGINES, Engine
 NOTHING = np.empty(0, np.int64)
 STREAM = 8_000_000  # generated objects; longer runs repeat them, and every window is shorter
 LONGEST_ROUND = 1_000_000
+LOOKS = 120  # times that candidates are counted in a period
 
 
 class Timing(NamedTuple):
@@ -48,7 +50,7 @@ class Cell(NamedTuple):
     size: int
     slide: int
     k: int
-    ns: float = 0.0  # CPU time per object, best round
+    ns: float = 0.0  # CPU time per object: best round, or mean over whole periods
     spread: float = 0.0
     objects: int = 0  # measured, the window being full
     slides: float = 0.0  # that those objects are
@@ -135,6 +137,8 @@ class Feed:
 @cache
 def measure_cell(algorithm: str, stream: str, size: int, slide: int, k: int, cap: float, rounds: int) -> Cell:
     """Fill the window, then measure rounds of whole slides; count the candidates between them."""
+    if workloads.period_of(stream):
+        return measure_periods(algorithm, stream, size, slide, k, cap)
     cell = Cell(algorithm, stream, size, slide, k)
     compiled(algorithm)
     # Windows that are not full are not reported, so the naive engine does not select in them.
@@ -168,6 +172,51 @@ def measure_cell(algorithm: str, stream: str, size: int, slide: int, k: int, cap
         ns=1e9 * timing.best / count,
         spread=timing.spread,
         objects=count * len(timed),
+        slides=slides,
+        candidates_mean=statistics.fmean(held),
+        candidates_max=max(held),
+        state_bytes=largest,
+        refills=None if before is None or after is None else (after - before) / slides,
+    )
+
+
+@cache
+def measure_periods(
+    algorithm: str, stream: str, size: int, slide: int, k: int, cap: float, objects: int | None = None
+) -> Cell:
+    """Fill the window, then measure the mean over the same objects for every algorithm.
+
+    `objects` defaults to one period of the stream. At the time limit, the cell ends early: its `objects` are fewer.
+    """
+    cell = Cell(algorithm, stream, size, slide, k)
+    compiled(algorithm)
+    try:
+        engine = engine_of(algorithm, TopK(k=k, size=size, slide=slide, full_only=True))
+    except ValueError as error:
+        return cell._replace(skipped=_short(error))
+    return _over_periods(cell, engine, cap, objects or workloads.period_of(stream) or LONGEST_ROUND)
+
+
+def _over_periods(cell: Cell, engine: Engine, cap: float, objects: int) -> Cell:
+    feed = Feed(engine, workloads.scores_of(cell.stream, STREAM))
+    if not feed.take_within(cell.size - 1, cap, max(cell.slide, cell.size // 100)):
+        return cell._replace(skipped=f"the window was not full after {cap:.0f} s")
+    step = max(cell.slide, objects // LOOKS // cell.slide * cell.slide)
+    before = feed.engine.counters().get("refills")
+    spent, done, largest = 0.0, 0, 0
+    held = []
+    while done < objects and spent < cap:
+        some = min(step, objects - done)
+        spent += feed.take(some)
+        done += some
+        held.append(feed.engine.candidates)
+        if len(held) % (LOOKS // 8) == 1:
+            largest = max(largest, state_bytes(feed.engine.state()))
+    slides = done / cell.slide
+    after = feed.engine.counters().get("refills")
+    return cell._replace(
+        ns=1e9 * spent / done,
+        objects=done,
         slides=slides,
         candidates_mean=statistics.fmean(held),
         candidates_max=max(held),

@@ -160,8 +160,10 @@ def _at(algorithm: str, stream: Stream, n: int, k: int, s: int, looks: int) -> M
 
 
 def _streams(scale: Scale) -> Iterator[tuple[str, Stream]]:
+    there = workloads.available(tuple(DATA_SETS.values()))
     for name, stream in DATA_SETS.items():
-        yield name, Stream(stream, scale.period)
+        if stream in there:
+            yield name, Stream(stream, scale.period)
 
 
 def _table(grid: Grid, scale: Scale, algorithms: dict[str, str], value: Callable[[Measured], float]) -> list[Row]:
@@ -198,6 +200,11 @@ def table_2(scale: str = "small") -> list[Row]:
 def table_3(scale: str = "small") -> list[Row]:
     """Time of enhanced dynamic, dynamic and equal partitions, ns per object."""
     return _table(TABLE_1, SCALES[scale], PARTITIONERS, lambda found: found.ns)
+
+
+def running_times(scale: str, algorithms: dict[str, str]) -> list[Row]:
+    """Time of these algorithms, ns per object, at the points of table 1 (figures 9 and 10)."""
+    return _table(TABLE_1, SCALES[scale], algorithms, lambda found: found.ns)
 
 
 def table_5(scale: str = "small") -> list[Row]:

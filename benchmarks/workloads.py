@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,46 +48,116 @@ def decreasing(n: int) -> Floats:
 
 
 @cache
-def time_r(n: int) -> Floats:
-    """Scores that rise and fall with time, sin(π t / 10⁶): the TIME^R of the SAP paper."""
-    scores: Floats = np.sin(np.pi * np.arange(1, n + 1) / 1e6)
+def time_r(n: int, period: int = 2_000_000) -> Floats:
+    """Scores that rise and fall with time, by default sin(π t / 10⁶): the TIME^R of the SAP paper."""
+    scores: Floats = np.sin(2 * np.pi * np.arange(1, n + 1) / period)
     return scores
+
+
+class MissingDataError(RuntimeError):
+    """A data set that a stream consists of is not in the folder of data sets."""
 
 
 @cache
 def stock(n: int) -> Floats:
-    """Price times size of real trades if available, otherwise of seeded ones."""
-    return _real("trades_us_equity_20131008_09", lambda t: _column(t, "price") * _column(t, "size"), n, trades)
+    """Price times size of real trades."""
+    return _real("trades_us_equity_20131008_09", lambda t: _column(t, "price") * _column(t, "size"), n)
 
 
 @cache
 def trip(n: int) -> Floats:
-    """Miles per hour of real taxi trips in the order of their start if available, otherwise a seeded walk."""
+    """Miles per hour of real taxi trips in the order of their start."""
 
     def speed(table: Any) -> Floats:
         hours = (_column(table, "dropoff_ts") - _column(table, "ts")) / 3.6e9
         return np.where(hours > 0, _column(table, "trip_distance") / np.maximum(hours, 1e-3), 0.0)
 
-    return _real("trips_nyc_green_taxi_2023q1", speed, n, _daily)
+    return _real("trips_nyc_green_taxi_2023q1", speed, n)
 
 
 @cache
 def air(n: int) -> Floats:
-    """Hourly fine dust at twelve stations for four years if available, otherwise a seeded wave."""
-    return _real("airquality_beijing_2013_2017", lambda t: _column(t, "pm25"), n, _daily)
+    """Hourly fine dust at twelve stations for four years."""
+    return _real("airquality_beijing_2013_2017", lambda t: _column(t, "pm25"), n)
 
 
-def _daily(n: int) -> Floats:
-    return streams.trend(n, SEED, period=50_000).score
+@cache
+def moving(n: int, targets: int = 1_000) -> Floats:
+    """Distance, in miles, of moving objects from a ground station: generated, after the description of GMTI.
+
+    Vehicles (up to 80 mph) and helicopters (up to 200 mph) travel from waypoint to waypoint in a square of 100 miles,
+    and are reported in random order, about 100,000 reports in six hours.
+    """
+    draw = np.random.default_rng(SEED)
+    rounds = -(-n // targets)
+    hours = 6 * targets / 100_000  # between two reports of a target
+    speed = np.where(draw.random(targets) < 0.9, 80.0, 200.0) * draw.random(targets)
+    place, goal = 100 * draw.random((2, targets)), 100 * draw.random((2, targets))
+    station = np.array([[30.0], [60.0]])
+    found = np.empty((rounds, targets))
+    for i in range(rounds):
+        way = goal - place
+        far = np.hypot(*way)
+        step = np.minimum(1.0, speed * hours / np.maximum(far, 1e-9))
+        place = place + step * way
+        arrived = step >= 1
+        goal = np.where(arrived, 100 * draw.random((2, targets)), goal)
+        found[i] = np.hypot(*(place - station))[draw.permutation(targets)]
+    return found.ravel()[:n]
 
 
-def _real(name: str, score: Callable[[Any], Floats], n: int, seeded: Callable[[int], Floats]) -> Floats:
-    """The scores of a data set, repeated until there are n of them."""
+@cache
+def sessions(per_second: float = 400.0) -> streams.Stream:
+    """Real trades of two regular sessions at their own times, which are compressed to this average rate."""
+    table = _table("trades_us_equity_20131008_09")
+    times = _column(table, "ts").astype(np.int64)
+    day = times % 86_400_000_000
+    regular = (day >= 34_200_000_000) & (day < 57_600_000_000)
+    times, day = times[regular], day[regular]
+    open_for = (times // 86_400_000_000 - times[0] // 86_400_000_000) * 23_400_000_000 + day - 34_200_000_000
+    factor = times.size / per_second * 1e6 / (int(open_for[-1]) + 1)
+    score = (_column(table, "price") * _column(table, "size"))[regular]
+    return streams.Stream((open_for * factor).astype(np.int64), score)
+
+
+# Streams whose scores change with time, and after how many objects they repeat. Costs on them are means over as many
+# objects: the best of several rounds would be the cost of the easiest part. "time-r:N" has a period of N objects.
+PERIODS = {"time-r": 2_000_000, "stock": 1_295_699, "trip": 205_059, "air": 420_768}
+_FILES = {
+    "stock": "trades_us_equity_20131008_09",
+    "trip": "trips_nyc_green_taxi_2023q1",
+    "air": "airquality_beijing_2013_2017",
+}
+
+
+def period_of(stream: str) -> int | None:
+    """After how many objects a stream repeats, or None if its scores do not change with time."""
+    name, _, period = stream.partition(":")
+    return int(period) if period else PERIODS.get(name)
+
+
+def available(names: Sequence[str]) -> tuple[str, ...]:
+    """The streams that can be read or generated here; print the others."""
+    lost = {name: _FILES[name] for name in names if name in _FILES and missing(_FILES[name])}
+    for name, file in lost.items():
+        print(f"  skipped {name}: no {file}.parquet in {DATA}; set SKYBAND_TEST_DATA")
+    return tuple(name for name in names if name not in lost)
+
+
+def _table(name: str) -> pa.Table:
     path = DATA / f"{name}.parquet"
     if not path.exists():
-        return seeded(n)
-    found = np.nan_to_num(score(pq.read_table(path)), nan=0.0)
-    return np.resize(found, n)
+        raise MissingDataError(f"{path} was not found. Set SKYBAND_TEST_DATA to the folder of the data sets.")
+    return pq.read_table(path)
+
+
+def _real(name: str, score: Callable[[Any], Floats], n: int) -> Floats:
+    """The scores of a data set; further rounds of it are varied by about 1 % each, as the papers do."""
+    found = np.nan_to_num(score(_table(name)), nan=0.0)
+    scores = np.resize(found, n)
+    draw = np.random.default_rng(SEED)
+    scores[found.size :] *= 1 + 0.01 * draw.standard_normal(max(0, n - found.size))
+    return scores
 
 
 def _column(table: Any, name: str) -> Floats:
@@ -205,9 +275,12 @@ def _told_apart(names: NDArray[np.str_], marks: NDArray[np.str_]) -> NDArray[np.
 
 def scores_of(stream: str, n: int) -> Floats:
     """The scores of a stream by its name."""
+    if stream.startswith("time-r:"):
+        return time_r(n, period_of(stream) or n)
     return {
         "air": air,
         "decreasing": decreasing,
+        "moving": moving,
         "stock": stock,
         "time-r": time_r,
         "time-u": uniform,
