@@ -1,7 +1,7 @@
 """The tables of the SAP paper as functions: each returns its rows as dictionaries with the paper's columns.
 
 The parameters of tables 1 and 4 are shares of the data set, so a smaller `scale` shrinks everything together: windows,
-slides, the period of TIME^R, and at the smallest scale k. A measurement feeds an engine a full window, and then at
+slides, the period of TIME^R, and k. A measurement feeds an engine a full window, and then at
 least one window and one whole period of TIME^R; times are means over all of these objects.
 
 python -m benchmarks.sap_tables [TABLE ...] [--scale tiny|small|full]
@@ -61,7 +61,7 @@ class Scale(NamedTuple):
 
 SCALES = {
     "tiny": Scale(400_000, 20, RESOLUTIONS[::8], 3, 8),
-    "small": Scale(10_000_000, 1, RESOLUTIONS[::4], 20, 40),
+    "small": Scale(10_000_000, 10, RESOLUTIONS[::4], 20, 40),
     "full": Scale(100_000_000, 1, RESOLUTIONS, 100, 200),
 }
 

@@ -43,7 +43,7 @@ def run(*, quick: bool = False, scale: str = "small", only: Sequence[str] = (), 
         spent = time.process_time() - began
         results.save(figure, results.Run(panels, size.name, spent, machine()), stored)
         found = [verdict.holds for verdict in verdicts(figure, panels)]
-        counts = ", ".join(f"{found.count(grade)} {grade}" for grade in ("yes", "weaker", "no") if grade in found)
+        counts = ", ".join(f"{found.count(grade)} {grade}" for grade in ("yes", "partly", "no") if grade in found)
         print(f"{figure.slug}: {spent:.1f} s; {counts}", flush=True)
     write(stored, images, home / "docs" / "explanation" / "figures.md")
 

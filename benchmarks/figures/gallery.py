@@ -38,8 +38,9 @@ is another one. Numbers of the papers are from their tables and their text; most
 dotted lines are the paper's printed numbers, scaled to the mean of ours, because machines and units differ; the dashed
 line is `panes`, the engine that Skyband uses by default, which is not in the papers. Times are CPU times of one thread.
 
-The column *found* is *yes* if the paper's number or order was found, *weaker* if only its direction was, and *no*
-otherwise. [Errors in the papers](paper_errors.md) lists what is wrong in them.
+The column *found* is *yes* if the paper's number or order was found, *partly* if only its direction was or the order
+holds at most of the places but not at all, and *no* otherwise. [Errors in the papers](paper_errors.md) lists what is
+wrong in them.
 """
 
 
@@ -136,20 +137,22 @@ def _summary(figures: Sequence[Figure], runs: dict[str, Run]) -> list[str]:
     for paper in dict.fromkeys(figure.paper for figure in figures):
         mine = [figure for figure in figures if figure.paper == paper and figure.slug in runs]
         found = [verdict for figure in mine for verdict in verdicts(figure, runs[figure.slug].panels)]
-        counts = [sum(verdict.holds == grade for verdict in found) for grade in ("yes", "weaker", "no")]
+        counts = [sum(verdict.holds == grade for verdict in found) for grade in ("yes", "partly", "no")]
         rows.append([paper, str(len(mine)), *map(str, counts)])
     machines = dict.fromkeys(f"{runs[f.slug].machine}, scale {runs[f.slug].scale}" for f in figures if f.slug in runs)
     seconds = sum(run.seconds for run in runs.values())
     return [
         f"Measured on {'; '.join(machines)}: {seconds / 60:.0f} minutes of CPU time, with `make figures`.",
         "",
-        *_table(("paper", "figures and tables", "found: yes", "weaker", "no"), rows),
+        *_table(("paper", "figures and tables", "found: yes", "partly", "no"), rows),
         "",
     ]
 
 
 def _section(figure: Figure, run: Run | None, images: str) -> list[str]:
-    text = [f"### {figure.paper}, {figure.number}: {figure.title}", "", figure.setting, ""]
+    smaller = figure.scaled.get(run.scale, "") if run else ""
+    setting = f"{figure.setting} {smaller}".strip()
+    text = [f"### {figure.paper}, {figure.number}: {figure.title}", "", setting, ""]
     if run is None:
         return [*text, f"Not measured: needs {', '.join(figure.data)}.", ""]
     found = verdicts(figure, run.panels)

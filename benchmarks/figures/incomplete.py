@@ -10,6 +10,7 @@ from benchmarks.bench_incomplete import (
     INTERVALS,
     KS,
     LIKELY,
+    METHODS,
     POINTS,
     REAL_K,
     RHO,
@@ -29,7 +30,7 @@ from benchmarks.figures.registry import Claim, Figure, Finding, Order, Panel, Sc
 from benchmarks.workloads import Reports
 
 PAPER = "Incomplete streams"
-METHODS = (SLA, EAA, LIKELY)
+PRINTED = "expected-scores"  # the method as the paper has it, if the library has it
 ITEMS, PRECISION, ERROR = "items held", "precision", "relative error"
 NETLOG, FLIGHTS = "netlog_zeek_2018", "flights_nyc_2013"
 
@@ -127,6 +128,11 @@ def _line(panels: Sequence[Panel], measure: str, method: str, stream: str = "") 
     ]
 
 
+def _published(panels: Sequence[Panel]) -> str:
+    """The method that the paper's numbers are of: as printed, or else the approximate method of this library."""
+    return PRINTED if any(PRINTED in panel.lines for panel in panels) else LIKELY
+
+
 def _growths(panels: Sequence[Panel]) -> Finding:
     by_points = next(panel for panel in panels if panel.varied == "points")
     standard, interval = (
@@ -139,7 +145,7 @@ def _growths(panels: Sequence[Panel]) -> Finding:
 
 def _precisions(low: float, high: float) -> Callable[[Sequence[Panel]], Finding]:
     def check(panels: Sequence[Panel]) -> Finding:
-        found = _line(panels, PRECISION, LIKELY)
+        found = _line(panels, PRECISION, _published(panels))
         return f"{min(found):.2f} to {max(found):.2f}", graded(min(found), low, low - 0.1)
 
     return check
@@ -155,7 +161,7 @@ def _items_at(printed: tuple[int, int], stream: str) -> Callable[[Sequence[Panel
     """Items held by the approximate method from the least to the most correlation."""
 
     def check(panels: Sequence[Panel]) -> Finding:
-        found = _line(panels, ITEMS, LIKELY, stream)
+        found = _line(panels, ITEMS, _published(panels), stream)
         return f"{found[0]:.0f} to {found[-1]:.0f}", graded(printed[0] / found[0], 1.0, 0.5)
 
     return check
@@ -164,9 +170,13 @@ def _items_at(printed: tuple[int, int], stream: str) -> Callable[[Sequence[Panel
 def _rises(measure: str, method: str) -> Callable[[Sequence[Panel]], Finding]:
     def check(panels: Sequence[Panel]) -> Finding:
         found = _line(panels, measure, method)
-        return f"{found[0]:.3g} → {found[-1]:.3g}", graded(found[-1], found[0], found[0])
+        return f"{_amount(found[0])} → {_amount(found[-1])}", graded(found[-1], found[0], found[0])
 
     return check
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2f}"
 
 
 def _falls(panels: Sequence[Panel]) -> Finding:
@@ -175,7 +185,7 @@ def _falls(panels: Sequence[Panel]) -> Finding:
     return text, graded(found[1][0], found[1][-1], found[1][-1])
 
 
-ORDERS = (Order(EAA, SLA, ITEMS, ""), Order(LIKELY, EAA, ITEMS, _LESS))
+ORDERS = (Order(EAA, SLA, ITEMS, ""), Order(LIKELY, EAA, ITEMS, _LESS), Order(PRINTED, EAA, ITEMS, _LESS))
 _TABLE = "The table's numbers are not in the text that we have of the paper."
 
 FIGURES = (
@@ -198,9 +208,12 @@ FIGURES = (
         PAPER, "figure 5 c, d", "items and precision over the correlation", "ρ", METHODS, over_correlation, ORDERS,
         (Claim("section 6.3", "items of the approximate method over ρ, W = 1000", "130 to 84",
                _items_at((130, 84), "W 1,000"),
-               "The printed algorithm holds instances by expected scores; ours by likely ones, with more precision."),
+               "The paper's method holds instances by expected scores, with a precision of 0.80 to 0.84; `approximate` "
+               "holds them by likely scores, and is more precise."),
          Claim("section 6.3", "items of the approximate method over ρ, W = 500", "115 to 75",
-               _items_at((115, 75), "W 500"), "The same."),
+               _items_at((115, 75), "W 500"),
+               "The paper's method holds instances by expected scores, with a precision of 0.80 to 0.84; `approximate` "
+               "holds them by likely scores, and is more precise."),
          Claim("section 6.3, figure 5 c", "EAA holds less as the correlation grows", "falls", _falls),
          Claim("section 6.3, figure 5 d", "precision rises with the correlation", "rises", _rises(PRECISION, LIKELY),
                "The precision is held at a level by choosing what to keep; with more correlation less is kept.")),

@@ -9,6 +9,7 @@ from benchmarks.bench_shared import ALONE, COUNTS, GRID, Cell, Kind, measure
 from benchmarks.figures.registry import Claim, Figure, Finding, Order, Panel, Scale, graded, ratio
 
 PAPER = "MTopS"
+TENTH = {"small": "At this scale, windows, slides and k are a tenth of the paper's."}
 DATA = ("trades_us_equity_20131008_09",)
 METHODS = ("mtoplist", "mtopband", ALONE)
 OURS = ("panes",)
@@ -26,7 +27,13 @@ _BAND = (
     "With arbitrary windows, slides and k, nearly every query has separate views. MTopBand then updates as many heaps "
     "as the separate runs do."
 )
-_FEW = "With ten queries there is little to share, and the views of all queries are in one list."
+_FEW = "With ten queries there is little to share: each has views that no other has, and all of them are in one list."
+_APART = (
+    "In the paper, a separate run of MinTopk takes 7 ms for an object; here it takes 4 to 17 ns, because most objects "
+    "are rejected by one comparison. So there is less to share; and rows of answers, which are written here, cost all "
+    "methods the same."
+)
+_MEMORY = "The links of the skip list do not shrink with sharing; a separate run holds at most k · (1 + ln c) objects."
 
 
 def _panels(kind: Kind) -> Callable[[Scale], list[Panel]]:
@@ -106,13 +113,15 @@ FIGURES = (
                    "growth of memory from 10 to 1000 queries"),
         ),
         data=DATA,
+        scaled=TENTH,
         setting=f"Paper: window 1M, slide 100K, k 10 to 1000. {_SETTING}",
     ),
     Figure(
         PAPER, "figures 10 and 11", "arbitrary slides", "queries", METHODS, _panels(GRID[1]), _ORDERS,
         (Claim("section 7", "100 queries: MTopList against MinTopk, CPU time", "0.0066 s and 0.712 s (108×)",
-               _against(ALONE, TIME, 1, 108), _FEW),),
+               _against(ALONE, TIME, 1, 108), _APART),),
         data=DATA,
+        scaled=TENTH,
         setting=f"Paper: window 1M, slide 100K to 1M, k 1000. {_SETTING}",
     ),
     Figure(
@@ -125,20 +134,22 @@ FIGURES = (
             _grows(BYTES, "MinTopk 91×", "section 7, figure 13", "growth of memory from 10 to 1000 queries"),
         ),
         data=DATA,
+        scaled=TENTH,
         setting=f"Paper: window 100K to 1M, slide 10K to 100K, k 100. {_SETTING}",
     ),
     Figure(
         PAPER, "figures 14 and 15", "all parameters arbitrary", "queries", METHODS, _panels(GRID[3]), _ORDERS,
         (
             Claim("section 7, figure 14", "1000 queries: MTopList against MTopBand, CPU time", "30 to 40× less",
-                  _against("mtopband", TIME, -1, 30), _FEW),
+                  _against("mtopband", TIME, -1, 30), _APART),
             Claim("section 7, figure 14", "1000 queries: MTopList against separate MinTopk, CPU time", "330× less",
-                  _against(ALONE, TIME, -1, 330), _FEW),
+                  _against(ALONE, TIME, -1, 330), _APART),
             Claim("section 1", "1000 queries: memory against separate MinTopk", "175.4× less",
-                  _against(ALONE, BYTES, -1, 175.4), _LIST_BYTES),
+                  _against(ALONE, BYTES, -1, 175.4), _MEMORY),
             Claim("section 7", "MTopList is never slower than MTopBand", "never", _never_worse, _FEW),
         ),
         data=DATA,
+        scaled=TENTH,
         setting=f"Paper: window 100K to 1M, slide 10K to 100K, k 10 to 1000. {_SETTING}",
     ),
 )  # fmt: skip

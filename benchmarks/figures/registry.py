@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeVar
 
 T = TypeVar("T")
-Grade = Literal["yes", "weaker", "no"]  # whether what the paper has was found here, too
-Finding = tuple[str, Grade]  # what was measured
+Grade = Literal["yes", "partly", "no"]  # whether what the paper has was found here, too
+Finding = tuple[str, Grade] | None  # what was measured, if it was
 Values = tuple[float | None, ...]
 SAME = 1.05  # a method within this factor of another is neither better nor worse
 
@@ -38,7 +38,7 @@ class Scale(NamedTuple):
 
 SCALES = {
     "tiny": Scale("tiny", cap=0.2, lengths=200, looks=2, few=True),
-    "small": Scale("small", cap=2.0, lengths=10, looks=20),
+    "small": Scale("small", cap=2.0, lengths=10, looks=50),
     "full": Scale("full", cap=20.0, lengths=1, looks=50),
 }
 
@@ -107,6 +107,7 @@ class Figure(NamedTuple):
     claims: tuple[Claim, ...] = ()
     data: tuple[str, ...] = ()  # data sets that must exist
     setting: str = ""  # streams and parameters, and how they differ from the paper's
+    scaled: Mapping[str, str] = MappingProxyType({})  # by scale: what is smaller than in the paper
 
     @property
     def slug(self) -> str:
@@ -135,7 +136,7 @@ def average(values: Sequence[float]) -> float:
 
 def graded(value: float, printed: float, least: float) -> Grade:
     """Whether a value reaches the paper's, or at least has its direction."""
-    return "yes" if value >= printed else "weaker" if value > least else "no"
+    return "yes" if value >= printed else "partly" if value > least else "no"
 
 
 def compare(order: Order, panels: Sequence[Panel]) -> Iterator[Verdict]:
@@ -149,15 +150,15 @@ def compare(order: Order, panels: Sequence[Panel]) -> Iterator[Verdict]:
             continue
         over = [value for value in found if value > SAME]
         printed = ratios(panels, first, second, measure, printed=True)
-        holds = average(found) <= SAME and 2 * len(over) <= len(found)
+        holds: Grade = "no" if average(found) > SAME or 2 * len(over) > len(found) else "partly" if over else "yes"
         yield Verdict(
             "",
             f"{measure}: {order.better} {'above' if turned else 'below'} {order.worse}",
             f"{_times(1 / average(printed)) if turned else _times(average(printed))}" if printed else "",
             f"{_times(1 / average(found)) if turned else _times(average(found))}"
             + (f"; the other way at {len(over)} of {len(found)} places" if over else ""),
-            "yes" if holds else "no",
-            "" if holds else order.why,
+            holds,
+            "" if holds == "yes" else order.why,
         )
 
 
@@ -165,7 +166,10 @@ def verdicts(figure: Figure, panels: Sequence[Panel]) -> list[Verdict]:
     """All orders and claims of a figure beside the measurement."""
     found = [verdict for order in figure.orders for verdict in compare(order, panels)]
     for claim in figure.claims:
-        measured, holds = claim.check(panels)
+        checked = claim.check(panels)
+        if checked is None:
+            continue
+        measured, holds = checked
         why = "" if holds == "yes" else claim.why
         found.append(Verdict(claim.place, claim.text, claim.printed, measured, holds, why))
     return found

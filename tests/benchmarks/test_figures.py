@@ -69,7 +69,7 @@ def test_places_without_a_result_are_not_compared():
 
 
 def test_grades():
-    assert [graded(value, 10.0, 1.0) for value in (10.0, 2.0, 1.0)] == ["yes", "weaker", "no"]
+    assert [graded(value, 10.0, 1.0) for value in (10.0, 2.0, 1.0)] == ["yes", "partly", "no"]
 
 
 def test_results_are_stored_and_read(tmp_path):
@@ -86,11 +86,11 @@ def test_results_are_stored_and_read(tmp_path):
 
 
 def test_a_page_has_numbers_reasons_and_what_is_missing(tmp_path):
-    claim = Claim("section 1", "a is fast", "9×", lambda panels: ("3×", "weaker"), "a is a sorted array here")
+    claim = Claim("section 1", "a is fast", "9×", lambda panels: ("3×", "partly"), "a is a sorted array here")
     one = figure(claims=(claim,))._replace(paper="SAP", data=("nothing",))
     run = results.Run([panel(a=(1.0, 2.0), b=(2.0, 2.0))], "tiny", 1.0, "2 cores, 24 GB")
     text = gallery.page([one], {one.slug: run}, "../images")
-    assert "| a is fast (section 1) | 9× | 3× | weaker |" in text
+    assert "| a is fast (section 1) | 9× | 3× | partly |" in text
     assert "*Differs: a is fast.* a is a sorted array here" in text
     gallery.draw(one, run, tmp_path / "one.png")
     assert (tmp_path / "one.png").stat().st_size < 50_000
