@@ -61,7 +61,7 @@ class Scale(NamedTuple):
 
 SCALES = {
     "tiny": Scale(400_000, 20, RESOLUTIONS[::8], 3, 8),
-    "small": Scale(10_000_000, 10, RESOLUTIONS[::4], 20, 40),
+    "small": Scale(10_000_000, 10, RESOLUTIONS[::4], 6, 40),
     "full": Scale(100_000_000, 1, RESOLUTIONS, 100, 200),
 }
 

@@ -32,6 +32,7 @@ def run(*, quick: bool = False, scale: str = "small", only: Sequence[str] = (), 
     home = folder or (report.ROOT / "build" / "figures" if size.name == "tiny" else report.ROOT)
     stored = home / "benchmarks" / "results" / "figures"
     images = home / "docs" / "images"
+    measured = []
     for figure in FIGURES:
         if only and not any(text in figure.slug for text in only):
             continue
@@ -42,16 +43,17 @@ def run(*, quick: bool = False, scale: str = "small", only: Sequence[str] = (), 
         panels = figure.measure(size)
         spent = time.process_time() - began
         results.save(figure, results.Run(panels, size.name, spent, machine()), stored)
+        measured.append(figure)
         found = [verdict.holds for verdict in verdicts(figure, panels)]
         counts = ", ".join(f"{found.count(grade)} {grade}" for grade in ("yes", "partly", "no") if grade in found)
         print(f"{figure.slug}: {spent:.1f} s; {counts}", flush=True)
-    write(stored, images, home / "docs" / "explanation" / "figures.md")
+    write(stored, images, home / "docs" / "explanation" / "figures.md", measured)
 
 
-def write(stored: Path, images: Path, page: Path) -> None:
-    """Draw the plots and write the page from stored results."""
+def write(stored: Path, images: Path, page: Path, redrawn: Sequence[Figure] = FIGURES) -> None:
+    """Draw the plots of some figures, and write the page, from stored results."""
     runs = {figure.slug: found for figure in FIGURES if (found := results.load(figure, stored))}
-    for figure in FIGURES:
+    for figure in redrawn:
         if figure.slug in runs:
             gallery.draw(figure, runs[figure.slug], images / gallery.image_name(figure))
     page.parent.mkdir(parents=True, exist_ok=True)
