@@ -40,7 +40,7 @@ line is `panes`, the engine that Skyband uses by default, which is not in the pa
 
 The column *found* is *yes* if the paper's number or order was found, *partly* if only its direction was or the order
 holds at most of the places but not at all, and *no* otherwise. [Errors in the papers](paper_errors.md) lists what is
-wrong in them.
+wrong in them. The reasons are our reading of the code and its counters; they have not been tested one by one.
 """
 
 
@@ -141,8 +141,12 @@ def _summary(figures: Sequence[Figure], runs: dict[str, Run]) -> list[str]:
         rows.append([paper, str(len(mine)), *map(str, counts)])
     machines = dict.fromkeys(f"{runs[f.slug].machine}, scale {runs[f.slug].scale}" for f in figures if f.slug in runs)
     seconds = sum(run.seconds for run in runs.values())
+    measured = (
+        f"Measured on {'; '.join(machines)}: {seconds / 60:.0f} minutes of CPU time in all. Figures were measured in "
+        "several runs, beside other work on the machine: compare methods of a figure, not figures."
+    )
     return [
-        f"Measured on {'; '.join(machines)}: {seconds / 60:.0f} minutes of CPU time, with `make figures`.",
+        measured,
         "",
         *_table(("paper", "figures and tables", "found: yes", "partly", "no"), rows),
         "",

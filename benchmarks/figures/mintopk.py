@@ -22,7 +22,7 @@ SLIDES = {1: "1 s", 10: "10 s", 100: "100 s"}
 
 _SMA = (
     "Here the score is given, so SMA's grid has one dimension and loading an object is an array write; the paper "
-    "spends 60 % of SMA's time there. Refills are rare on these streams. What remains of SMA is cheaper than the "
+    "spends 60 % of SMA's time there. What remains of SMA is cheaper than the "
     "sorted list and the window pointers of MinTopk."
 )
 _PRE = (
