@@ -224,11 +224,29 @@ def first_version(family, saved):
     old = {name: value for name, value in saved.items() if name not in own}
     if family == "aggregate":
         old["lanes"] = saved["cohorts"][0]["lanes"]
+    if family == "incomplete":  # every query had its own
+        old["lanes"] = [first_lane(lane) for lane in saved["lanes"] for _ in lane["queries"]]
     if family == "uncertain":
         old["times"] = {"queries": old.pop("queries"), **old["times"]}
         old["counts"] = [*old["counts"], old.pop("windows")]
         old["extra"] = old["extra"][:2]
     return old
+
+
+def first_lane(lane):
+    engine = {name: value for name, value in lane["engine"].items() if name != "reported"}
+    engine["registers"] = engine["registers"][:-1]
+    return {**{name: value for name, value in lane.items() if name not in ("queries", "lattice")}, "engine": engine}
+
+
+def counted(monitor):
+    """The metrics without those measured since the monitor was resumed, and without how many queries share a state."""
+    found = {
+        name: value for name, value in monitor.metrics().items() if name not in ("seconds", "throughput", "latency")
+    }
+    if "queries" in found and isinstance(found["queries"], dict):
+        found["queries"] = {name: {**one, "sharing": None} for name, one in found["queries"].items()}
+    return found
 
 
 @families
@@ -237,8 +255,7 @@ def test_the_first_version_is_converted(family):
     push(monitor, family, 1, 4, 12)
     saved = decode(monitor.snapshot())
     again = type(monitor).resume(encode(first_version(family, saved)))
-    timed = {"seconds", "throughput", "latency"}  # measured since the monitor was resumed
-    assert {**again.metrics(), **dict.fromkeys(timed)} == {**monitor.metrics(), **dict.fromkeys(timed)}
+    assert counted(again) == counted(monitor)
     for one in (monitor, again):
         push(one, family, 13, 27, 28)
         one.finish()
