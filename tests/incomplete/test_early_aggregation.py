@@ -95,8 +95,8 @@ def test_the_set_grows_with_the_window_and_never_beyond_its_tuples():
     assert min(shares) > 0.2
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_who_is_sure_cannot_be_passed(seed):
+def sure_and_missed(seed):
+    """How many answers are flagged as sure, and how many more are; none is flagged that is not."""
     rng = np.random.default_rng(seed)
     query, asked = some_question(rng)
     query = sb.IncompleteTopK(**{**query.to_dict(), "intervals": True})
@@ -115,7 +115,18 @@ def test_who_is_sure_cannot_be_passed(seed):
         for row in mine:
             reach = oracle.highest(asked, [one for one in window if one.object == row["object"]])
             assert row["best"] >= reach - 1e-12
-    assert missed <= said + 2  # what was forgotten of beaten objects may hide some, not most
+    return said, missed
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_who_is_sure_cannot_be_passed(seed):
+    sure_and_missed(seed)
+
+
+def test_most_who_are_sure_are_flagged():
+    """What was forgotten of beaten objects may hide a few."""
+    said, missed = np.sum([sure_and_missed(seed) for seed in range(30)], axis=0)
+    assert 20 * missed <= said
 
 
 def test_a_lone_object_is_sure():
