@@ -25,7 +25,12 @@ LOADERS = {
     "spark/requirements.py",
     "topk/algorithms/__init__.py",
 }
-STARTERS = {"java.py", "spark/ivy.py", "precompile.py"}  # start Java, or this Python; arguments in a list
+STARTERS = {
+    "java.py",
+    "spark/ivy.py",
+    "precompile.py",
+    "topk/compile_ahead.py",
+}  # start Java, or this Python; arguments in a list
 BECOMING = {"spark/worker_daemon.py": "calls os.execv"}  # Spark's own daemon, with the arguments that Spark gave it
 
 

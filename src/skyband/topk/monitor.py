@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from importlib import import_module
 from math import log
 from typing import Any, NamedTuple, Self
 
@@ -40,9 +39,9 @@ _SCHEMA = FAMILIES["topk"].answers
 
 
 def _from_version_2(saved: dict[str, Any]) -> dict[str, Any]:
-    # The import waits, because it loads kernels, and few snapshots are of an earlier version.
-    migrated: dict[str, Any] = import_module("skyband.topk.earlier_states").from_version_2(saved)
-    return migrated
+    from skyband.topk.earlier_states import from_version_2  # noqa: PLC0415 - loads kernels, for few snapshots
+
+    return from_version_2(saved)
 
 
 class Monitor(MonitorBase[TopK, RankedWindows]):
