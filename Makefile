@@ -36,7 +36,8 @@ kernels: $(READY) ## compile the kernels in parallel, once per machine (uses com
 # Three processes for two cores: many tests wait for Spark, a server or a browser.
 WORKERS ?= 3
 CLASSES := $(VENV)/spark-classes.jsa
-test: java check kernels $(CLASSES) ## run all checks and tests; CI runs it first
+test: java ## run all checks and tests; CI runs it first
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kernels $(CLASSES)
 	$(BIN)/pytest -n $(WORKERS) -m "not long and not release"
 
 # Hypothesis tests run in both targets, here with more examples.
