@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 # Spark lives for minutes here, not for days: compiling Java's code well would take longer than running it. The fast
-# compiler alone gets 48 MB for its code by default; Spark needs more, and removing and compiling code again took a
-# quarter of Java's time. A larger young generation is collected less often.
+# compiler alone gets 48 MB for its code by default; Spark needs more, and removing code took a
+# fifth of Java's time. A larger young generation is collected less often.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -XX:NewSize=384m"
 ARCHIVE = Path(sys.prefix) / "spark-classes.jsa"
 
