@@ -53,6 +53,13 @@ def test_a_java_that_will_do(fake, version):
     assert found == (str(home / "bin" / "java"), int(version[:2]))
 
 
+def test_a_java_that_is_killed_is_not_called_missing(fake):
+    home = fake("")
+    (home / "bin" / "java").write_text("#!/bin/sh\nkill -9 $$\n")
+    with pytest.raises(sb.PipelineError, match="killed by signal 9.*start again"):
+        java.check({"JAVA_HOME": str(home), "PATH": ""})
+
+
 def test_java_home_comes_before_the_path(fake):
     old, new = fake('java version "1.8.0_392"', home="old"), fake(OPENJDK.format("17.0.1", "x"), home="new")
     assert java.check({"JAVA_HOME": str(new), "PATH": str(old / "bin")}).version == 17

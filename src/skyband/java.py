@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from skyband.errors import MissingDependencyError
+from skyband.errors import MissingDependencyError, PipelineError, SkybandError
 
 __all__ = ["OLDEST", "Java", "check", "find", "major"]
 
@@ -62,6 +62,9 @@ def major(output: str) -> int | None:
 def check(environ: Mapping[str, str] = os.environ) -> Java:
     """Return the Java that Spark uses; raise MissingDependencyError if it is missing or too old.
 
+    A java that is killed while it is asked for its version is a PipelineError: the Java may be all right, and starting
+    again may succeed.
+
     >>> check({"PATH": ""})
     Traceback (most recent call last):
     ...
@@ -75,6 +78,11 @@ def check(environ: Mapping[str, str] = os.environ) -> Java:
         done = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _missing(f"{path} cannot be run ({error})") from error
+    if done.returncode < 0:
+        raise PipelineError(
+            f"{path} -version was killed by signal {-done.returncode}, so Spark was not started. "
+            "Nothing was read or written; start again."
+        )
     version = major(done.stderr + done.stdout)
     if version is None:
         raise _missing(f"{path} does not print its version (exit code {done.returncode})")
@@ -91,7 +99,7 @@ def main() -> int:
     """Print the Java that Spark uses and return 0, or print the problem to stderr and return 1."""
     try:
         java = check()
-    except MissingDependencyError as error:
+    except SkybandError as error:
         sys.stderr.write(f"skyband: {error}\n")
         return 1
     sys.stdout.write(f"Java {java.version}: {java.path}\n")
