@@ -56,7 +56,7 @@ def test_a_java_that_will_do(fake, version):
 def test_a_java_that_is_killed_is_not_called_missing(fake):
     home = fake("")
     (home / "bin" / "java").write_text("#!/bin/sh\nkill -9 $$\n")
-    with pytest.raises(sb.PipelineError, match="killed by signal 9.*start again"):
+    with pytest.raises(sb.PipelineError, match=r"killed by signal 9.*start again"):
         java.check({"JAVA_HOME": str(home), "PATH": ""})
 
 
