@@ -121,6 +121,7 @@ def test_by_position_where_the_file_says_so(spark, tmp_path, option):
     assert ranked(file, spark) == [("b", 3.5, 800), ("a", 2.5, 700)]
 
 
+@pytest.mark.long
 def test_a_file_that_is_empty_or_changes_after_it_was_read_is_warned_of(spark, tmp_path, caplog):
     """Spark reads each file once: rows that are written to it later would be missed without a word."""
     file = csv_stream(tmp_path, {"1.csv": FIRST, "2.csv": ""}, sinks="[{type: jsonl, path: out}]")
@@ -173,6 +174,7 @@ def test_malformed_lines_are_counted_and_kept_with_the_reason(spark, tmp_path, k
     assert all("that matches the schema" in letter["reason"] for letter in letters)
 
 
+@pytest.mark.long
 def test_brute_force_leaves_out_the_same_rows(spark, tmp_path):
     file = csv_stream(tmp_path, {"1.csv": LINES["csv"]})
     found = verify(spark, file, "s")
@@ -180,6 +182,7 @@ def test_brute_force_leaves_out_the_same_rows(spark, tmp_path):
     assert found.difference.compared == 1
 
 
+@pytest.mark.long
 def test_text_that_is_no_utf8_is_malformed(spark, tmp_path):
     bad = pa.array([b"fine", b"\xff\xfe", None, b"ok"]).view(pa.string())
     nested = pa.array([["x"], ["y"], None, ["z"]])
@@ -203,9 +206,14 @@ def test_text_that_is_no_utf8_is_malformed(spark, tmp_path):
     ("told", "good", "wrong"),
     [
         ("milliseconds", "1700000000500", ["9223372036854775807", "-9223372036854775808", "1700000000500000"]),
-        ("seconds", "1700000000.5", ["1700000000500", "1e300", "NaN", "-1e300"]),
-        ("microseconds", "1700000000500000", ["9223372036854775807", "1700000000500000000"]),
-        (None, "2023-11-14 22:13:20.5", ["+55840-01-01 00:00:00", "-0005-01-01 00:00:00"]),
+        *(
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in [
+                ("seconds", "1700000000.5", ["1700000000500", "1e300", "NaN", "-1e300"]),
+                ("microseconds", "1700000000500000", ["9223372036854775807", "1700000000500000000"]),
+                (None, "2023-11-14 22:13:20.5", ["+55840-01-01 00:00:00", "-0005-01-01 00:00:00"]),
+            ]
+        ),
     ],
 )
 def test_times_outside_the_years_1_to_9999_are_left_out_and_move_no_watermark(spark, tmp_path, told, good, wrong):

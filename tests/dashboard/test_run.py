@@ -95,6 +95,7 @@ def test_a_stream_that_is_changed_from_its_page(spark, tmp_path, parts):
         running.stop()
 
 
+@pytest.mark.long
 def test_whether_a_run_gets_on(spark, tmp_path, parts):
     """A micro-batch that does not end is told after a while; a stream that waits for rows is well however long."""
     (tmp_path / "work.yaml").write_text(FILE)

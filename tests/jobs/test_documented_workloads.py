@@ -76,7 +76,9 @@ def test_pages_have_workloads():
     assert len(FILES) >= 4
 
 
-@pytest.mark.parametrize("page", FILES)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=() if page == "demo" else pytest.mark.long) for page in FILES]
+)
 def test_bounded(spark, tmp_path, page):
     assert_same(prepared(tmp_path, FILES[page]), spark)
 

@@ -115,6 +115,7 @@ def test_every_family(spark, tmp_path, family):
     assert len(values(ours)[1]) > 10
 
 
+@pytest.mark.long
 def test_changes(spark, tmp_path):
     write(tmp_path / "in", tables(21, files=FILES))
     ours = finished(run_local(file_of(tmp_path, FAMILIES["topk"], "local", "changes"), "stream"))
@@ -183,6 +184,7 @@ def test_a_late_row_that_stops_the_stream(spark, tmp_path):
         run_local(file, "stream").finish()
 
 
+@pytest.mark.long
 def test_dead_letters_and_malformed_lines(spark, tmp_path):
     rng = random.Random(3)
     for number in range(2):

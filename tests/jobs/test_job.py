@@ -141,6 +141,7 @@ def test_answering_once_again_replaces_what_was_written(spark, tmp_path, source)
     assert not (tmp_path / ".skyband").exists(), "a bounded run keeps no state"
 
 
+@pytest.mark.long
 def test_catching_up_twice_is_one_stream(spark, tmp_path, source):
     file = workload(tmp_path, STREAM + QUERIES + "sinks: [{type: jsonl, path: out, output: changes}]\n")
     drawn = rows_of(2)
@@ -311,6 +312,7 @@ sinks: [{type: parquet, path: out}]
     assert running.metrics().keys() == {"rows", "again"}
 
 
+@pytest.mark.long
 def test_lines_of_a_socket(spark, tmp_path):
     server = socket.create_server(("127.0.0.1", 0))
     port = server.getsockname()[1]

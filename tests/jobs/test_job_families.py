@@ -117,6 +117,7 @@ def test_the_answers_are_those_in_process(answered, data, stream):
     assert wanted.num_rows > 5
 
 
+@pytest.mark.long
 def test_lags_of_incomplete_streams_are_told(spark, answered, data, tmp_path):
     file = replace(
         answered[0],

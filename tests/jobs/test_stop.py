@@ -49,6 +49,7 @@ def impatient(spark):
         spark.conf.set("spark.sql.streaming.stopTimeout", before)
 
 
+@pytest.mark.long
 def test_a_stream_that_hangs_is_not_waited_for(spark, tmp_path):
     rows = [row for row in cases.draw_rows(cases.rng("stopping"), 60, scale=1_000_000) if row[0] is not None]
     write_files(tmp_path / "in", [sorted(rows, key=lambda row: row[0])])

@@ -293,6 +293,7 @@ def test_a_bounded_run_on_spark_skips_and_reports_the_same(spark, tmp_path):
     assert [letter.get("value") for letter in found[0]] == [None, "some,line"]
 
 
+@pytest.mark.long
 def test_a_stream_on_spark_that_stopped_continues_when_the_key_is_set(spark, tmp_path):
     rows = in_time(10)
     stopping, skipping = ", dead_letters: dead" + SCHEMA, SKIPPED + SCHEMA

@@ -41,6 +41,7 @@ def test_the_two_agree(spark, tmp_path, queries):
     assert found.windows > 20
 
 
+@pytest.mark.long
 def test_files_in_any_order_without_an_id(spark, tmp_path):
     rows = cases.draw_rows(cases.rng("late"), 90, scale=1_000_000)
     write_files(tmp_path / "in", [rows[60:], rows[:60]])

@@ -206,6 +206,7 @@ def test_restart_in_mid_stream_gives_every_answer_once(run):
         run.start([query("other", key="n")])
 
 
+@pytest.mark.long
 def test_flush_and_advance_end_windows_without_rows(run):
     rows = [oracle.Row(SECOND, "a", 1.0), oracle.Row(3 * SECOND, "b", 2.0)]
     run.add(rows)
@@ -260,6 +261,7 @@ def test_what_cannot_be_answered_is_refused(spark):
             answers(df, asked, time="ts", **more)
 
 
+@pytest.mark.long
 def test_a_stream_with_a_watermark_of_its_own(spark, run):
     rows = drawn(7, rows=60)
     run.add(rows)

@@ -120,6 +120,7 @@ def test_a_stream_started_as_bounded(spark, tmp_path, axis):
     assert (handle.metrics()["rows"], handle.metrics()["late"], late) == (60, 0, [])
 
 
+@pytest.mark.long
 def test_catching_up_reads_all_that_is_new_before_time_moves(spark, tmp_path):
     """Only rows behind the watermark of an earlier run are late, and they are counted."""
     rows = backwards(tmp_path / "in", 60, 3)
@@ -180,6 +181,7 @@ def test_a_run_whose_files_are_gone(spark, tmp_path):
     assert found.difference.missing == found.difference.compared > 0
 
 
+@pytest.mark.long
 def test_verifying_counts_every_row_of_the_input(spark, tmp_path):
     """Rows that a watermark would have made late are compared like all others, and what runs is what `run` runs."""
     rows = backwards(tmp_path / "in", 60, 3)

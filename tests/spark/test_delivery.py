@@ -92,6 +92,7 @@ def test_collected_answers_are_those_of_spark(spark, tmp_path, queries, output):
     assert jobs == metrics["batches"], "a micro-batch is computed once"
 
 
+@pytest.mark.long
 def test_in_a_session_of_another_time_zone(spark, tmp_path):
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")

@@ -138,6 +138,7 @@ def test_lines_with_malformed_ones(spark, tmp_path, kind):
     assert found["auto"][1]["malformed"] == 4
 
 
+@pytest.mark.long
 def test_several_streams_of_files(spark, tmp_path):
     heavy = sb.IncompleteTopK(
         name="heavy", k=2, size="30 seconds", every="10 seconds", object="id % 5", value="abs(id % 3)", bounds=(0, 9),
@@ -170,6 +171,7 @@ def test_a_stream_resumes_with_either_reader(spark, tmp_path):
     assert found == wanted
 
 
+@pytest.mark.long
 def test_a_list_that_was_written_before_a_crash_is_read(spark, tmp_path):
     write_files(tmp_path / "in", in_parts(drawn(6)))
     first, _ = followed(files(tmp_path / "in"), [ALL], tmp_path, bounded=False)
@@ -227,6 +229,7 @@ def test_a_corrupt_or_vanished_file_stops_the_stream_with_its_name(spark, tmp_pa
     assert found == whole
 
 
+@pytest.mark.long
 def test_a_repeated_micro_batch_reads_its_files_as_they_are_then(spark, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()

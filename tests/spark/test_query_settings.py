@@ -77,6 +77,7 @@ def test_a_query_has_as_many_partitions_as_shards_if_nothing_else_is_shuffled(sp
     assert spark.conf.get(PARTITIONS) == before
 
 
+@pytest.mark.long
 def test_a_checkpoint_keeps_its_partitions(spark, tmp_path):
     write_files(tmp_path / "in", batches(0, 3))
     run(spark, tmp_path, direct=False)

@@ -83,7 +83,7 @@ def assert_complete(folder, posed=bounded_run.POSED, axis="time"):
 
 @pytest.mark.parametrize(("before", "after", "posed", "axis"), [
     (2, 5, bounded_run.POSED, "time"),
-    (3, 1, COUNTED, "count"),
+    pytest.param(3, 1, COUNTED, "count", marks=pytest.mark.long),
 ])  # fmt: skip
 def test_another_number_of_shards_gives_the_same_answers(spark, tmp_path, before, after, posed, axis):
     stopped_half_way(spark, tmp_path, before, posed=posed, axis=axis)
@@ -97,6 +97,7 @@ def test_another_number_of_shards_gives_the_same_answers(spark, tmp_path, before
         begun(spark, tmp_path, before, posed=posed, axis=axis)
 
 
+@pytest.mark.long
 def test_another_number_of_partitions(spark, tmp_path):
     """Without `reshard` the checkpoint keeps its partitions, and the answers are right either way."""
     if checkpoint_manager(spark) is None:

@@ -165,6 +165,7 @@ class Conf(dict):
     conf = property(lambda self: self)
 
 
+@pytest.mark.long
 def test_the_default_of_a_platform_counts(spark):
     """As on platforms whose state store is RocksDB and whose sessions do not allow to set it."""
     name = "spark.sql.streaming.stateStore.compression.codec"

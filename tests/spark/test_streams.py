@@ -197,6 +197,7 @@ def test_a_query_added_to_filtered_ones_begins_after_the_rows_they_never_saw(run
     assert found["new", "-"] == [row for row in whole if row[0] > 90 * SECOND]
 
 
+@pytest.mark.long
 def test_answers_alone_with_messages_and_a_listener(spark, run, tmp_path):
     listener = Metrics()
     spark.streams.addListener(listener)

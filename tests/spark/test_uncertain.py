@@ -160,6 +160,7 @@ def test_a_stream_in_disorder_that_is_stopped_in_between(run):
     assert (again["rows"], again["answers"]) == (0, 0)
 
 
+@pytest.mark.long
 def test_queries_come_and_go_at_a_restart(run):
     rows = some_rows()
     run.add(rows.slice(0, 60), rows.slice(60, 50))

@@ -186,6 +186,7 @@ def test_a_server_that_does_not_come_back_stops_the_run_and_nothing_is_lost(spar
     tally.check_answers(whole(database), in_order(wanted(rows)))
 
 
+@pytest.mark.long
 def test_who_waits_for_a_server_can_be_stopped(spark, tmp_path, database, caplog):
     rows = rows_of(16, 80)
     write_files(tmp_path / "in", [rows[:40], rows[40:]])
