@@ -62,7 +62,7 @@ def major(output: str) -> int | None:
 def check(environ: Mapping[str, str] = os.environ) -> Java:
     """Return the Java that Spark uses; raise MissingDependencyError if it is missing or too old.
 
-    A java that is killed while it is asked for its version is a PipelineError: the Java may be all right, and starting
+    A java that is killed before it prints its version is a PipelineError: the Java may be all right, and starting
     again may succeed.
 
     >>> check({"PATH": ""})
