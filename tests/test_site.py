@@ -27,6 +27,7 @@ FETCHED = {
     "source": ("src", "srcset"),
     "video": ("src", "poster"),
 }
+pytestmark = pytest.mark.long  # building the site takes long; tests/test_docs.py checks the pages in make test
 MADE_BY_SPHINX = {"search.html", "genindex.html", "py-modindex.html"}
 HOSTS = re.compile(r"unpkg\.com|jsdelivr|cdnjs|googleapis|gstatic|google-analytics|googletagmanager|pypi\.org|npmjs")
 

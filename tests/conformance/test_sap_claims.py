@@ -74,9 +74,9 @@ class TestEquationOne:
         [
             (400, 1, 4),
             (400, 4, 4),
-            (400, 16, 4),
-            (900, 9, 1),
             (400, 1, 1),
+            pytest.param(400, 16, 4, marks=pytest.mark.long),
+            pytest.param(900, 9, 1, marks=pytest.mark.long),
             pytest.param(900, 1, 9, marks=pytest.mark.long),
             pytest.param(1024, 4, 16, marks=pytest.mark.long),
         ],

@@ -63,6 +63,7 @@ def test_a_csv_file_with_its_columns_in_another_order_is_rejected_by_name(spark,
         verify(spark, file, "s")
 
 
+@pytest.mark.long
 def test_a_followed_folder_goes_on_once_the_rejected_file_has_been_written_again(spark, tmp_path):
     file = csv_stream(tmp_path, {"1.csv": FIRST}, sinks="[{type: jsonl, path: out}]")
     finished(file, spark, "catch-up")

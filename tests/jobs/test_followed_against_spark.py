@@ -124,7 +124,7 @@ def test_changes(spark, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "family", ["topk", *(pytest.param(name, marks=pytest.mark.long) for name in ("incomplete", "uncertain"))]
+    "family", [pytest.param(name, marks=pytest.mark.long) for name in ("topk", "incomplete", "uncertain")]
 )
 def test_catching_up_with_other_queries(spark, tmp_path, family):
     """A query is dropped and another is added between two runs."""

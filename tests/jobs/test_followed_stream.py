@@ -129,7 +129,9 @@ def crashing(monkeypatch, at):
         monkeypatch.setattr(kind, name, wrapped)
 
 
-@pytest.mark.parametrize("family", ["topk", "aggregate", "incomplete", "uncertain"])
+@pytest.mark.parametrize(
+    "family", [pytest.param(name, marks=() if name == "topk" else pytest.mark.long) for name in FAMILIES]
+)
 def test_a_crash_at_any_operation(tmp_path, family, monkeypatch):
     write(tmp_path / "in", tables(5))
     text = f"{STREAM}queries:{FAMILIES[family]}sinks: [{{type: parquet, path: out}}]\n"

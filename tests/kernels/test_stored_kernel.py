@@ -81,7 +81,7 @@ def test_inner_code_becomes_an_entry_when_python_calls_it(called):
     assert called(more="print(low(5), low(6), _notice.compiled_kernels())") == [20, 0, 0, 6, 7, 0]
 
 
-@pytest.mark.parametrize("damage", [b"", b"damaged"])
+@pytest.mark.parametrize("damage", [pytest.param(b"", marks=pytest.mark.long), b"damaged"])
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
 def test_a_damaged_file_is_compiled_again(called, tmp_path, suffix, damage):
     assert called() == [20, 0, 3]

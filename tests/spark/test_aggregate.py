@@ -164,7 +164,7 @@ def test_several_feeds_in_one_workload(spark):
         assert told(mine, queries, "g") == wanted, name
 
 
-@pytest.mark.parametrize("bounded", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.parametrize("bounded", [pytest.param(one, marks=pytest.mark.long) for one in (False, True)])
 def test_a_stream_in_disorder_with_a_late_row(run, bounded):
     """A stream that is followed drops the late row and counts it; a bounded one has none."""
     rows = drawn(3)

@@ -150,25 +150,33 @@ def test_answers_that_a_run_has_written_are_verified(spark, tmp_path, kind):
 
 
 def test_an_answer_that_is_missing_wrong_or_doubled_is_found(spark, tmp_path):
-    """What a stream that was stopped has not answered yet is missing, too, unless that is what one asks."""
-    backwards(tmp_path / "in", 60, 3)
-    file = workload(tmp_path)
-    finished(file, spark)
-    path = next((tmp_path / "out").glob("*.parquet"))
-    answers = pq.read_table(path)
-    last = max(answers["window_end"].to_pylist())
-    trailing = [end == last for end in answers["window_end"].to_pylist()]
-    pq.write_table(
-        answers.take([*range(1, answers.num_rows), 1]), path
-    )  # the first one is missing, the second is double
+    file, path, answers = answered(spark, tmp_path)
+    # The first one is missing, the second is double.
+    pq.write_table(answers.take([*range(1, answers.num_rows), 1]), path)
     found = verify(spark, file, "rows", answers=tmp_path / "out")
     assert (found.difference.missing, found.difference.unexpected, found.agrees) == (1, 1, False)
+
+
+@pytest.mark.long
+def test_answers_of_a_stream_that_was_stopped_are_missing_unless_that_is_expected(spark, tmp_path):
+    file, path, answers = answered(spark, tmp_path)
+    last = max(answers["window_end"].to_pylist())
+    trailing = [end == last for end in answers["window_end"].to_pylist()]
     pq.write_table(answers.filter([not one for one in trailing]), path)
     found = verify(spark, file, "rows", answers=tmp_path / "out")
     assert (found.difference.missing, found.difference.unexpected, found.agrees) == (sum(trailing), 0, False)
     found = verify(spark, file, "rows", answers=tmp_path / "out", unfinished=True)
     assert found.agrees
     assert found.not_final >= sum(trailing)
+
+
+def answered(spark, folder):
+    """A file that has run, where its answers are, and the answers."""
+    backwards(folder / "in", 60, 3)
+    file = workload(folder)
+    finished(file, spark)
+    path = next((folder / "out").glob("*.parquet"))
+    return file, path, pq.read_table(path)
 
 
 @pytest.mark.long

@@ -76,7 +76,8 @@ def ran(spark, folder, name, deliver, queries, output):
 
 
 @pytest.mark.parametrize(
-    ("queries", "output"), [(TOPK, "both"), pytest.param(TOPK, "answers", marks=pytest.mark.long), (SUM, "answers")]
+    ("queries", "output"),
+    [(TOPK, "both"), *(pytest.param(one, "answers", marks=pytest.mark.long) for one in (TOPK, SUM))],
 )
 def test_collected_answers_are_those_of_spark(spark, tmp_path, queries, output):
     every = rows()

@@ -80,7 +80,7 @@ def counts(handle):
 
 # Uncertain queries are compared in jobs/test_followed_against_spark.py, in `make test` as well.
 @pytest.mark.parametrize(
-    "family", [pytest.param(name, marks=() if name in ("topk", "filtered") else pytest.mark.long) for name in FAMILIES]
+    "family", [pytest.param(name, marks=() if name == "topk" else pytest.mark.long) for name in FAMILIES]
 )
 def test_batches_and_streams_have_the_answers_and_counts_of_spark_s_reader(spark, tmp_path, family):
     queries = FAMILIES[family]

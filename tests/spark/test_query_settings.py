@@ -63,6 +63,7 @@ def answered(folder):
     return sorted(tuple(row[key] for key in keys) for row in read_sink(folder / "out"))
 
 
+@pytest.mark.long
 def test_a_query_has_as_many_partitions_as_shards_if_nothing_else_is_shuffled(spark, tmp_path):
     before = spark.conf.get(PARTITIONS)
     assert int(before) > 1

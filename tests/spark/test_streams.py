@@ -84,7 +84,7 @@ def drawn(seed, axis="time"):
     return posed, [rows[low:high] for low, high in zip([0, *cuts], [*cuts, 150], strict=True)]
 
 
-@pytest.mark.parametrize(("axis", "seed"), [("time", 1), ("count", 3)])
+@pytest.mark.parametrize(("axis", "seed"), [("time", 1), pytest.param("count", 3, marks=pytest.mark.long)])
 def test_a_stream_that_is_finished_gives_every_answer_once(run, axis, seed):
     posed, batches = drawn(seed, axis)
     accepted, late = split(batches, 10 * SECOND)

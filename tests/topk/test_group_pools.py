@@ -137,7 +137,7 @@ def in_order(rows):
 
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-@pytest.mark.parametrize("chunk", range(4))
+@pytest.mark.parametrize("chunk", [0, *(pytest.param(one, marks=pytest.mark.long) for one in (1, 2, 3))])
 def test_stories_of_groups_with_and_without_a_lane(limits, chunk, monkeypatch):
     monkeypatch.setattr(group_executors, "MANY", limits[0])
     monkeypatch.setattr(group_executors, "FEW", limits[1])

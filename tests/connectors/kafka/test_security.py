@@ -44,6 +44,7 @@ def secured(kafka, topics, tmp_path):
     return file, rows
 
 
+@pytest.mark.long
 def test_a_run_from_the_command_line(secured):
     file, rows = secured
     done = skyband("run", file, "--once", "--json", env={**os.environ, "KAFKA_PASSWORD": PASSWORD})

@@ -142,6 +142,7 @@ class Pulling:
 
 
 @pytest.mark.faults
+@pytest.mark.long
 def test_a_server_that_restarts_while_a_stream_runs(spark, tmp_path, database, tally):
     rows = rows_of(14, 240)
     write_files(tmp_path / "in", [rows[low : low + 30] for low in range(0, 240, 30)])
