@@ -33,6 +33,7 @@ from skyband.topk.query import TopK
 from skyband.uncertain.query import UncertainTopK
 
 if TYPE_CHECKING:
+    from skyband import client as client
     from skyband import sinks as sinks
     from skyband.data.answers import Answers
     from skyband.topk.change_feed import ChangeFeed
@@ -69,7 +70,7 @@ __version__ = "0.1.0"
 # Compiled engines and Arrow are imported on first use, so that `import skyband` and creating queries are fast.
 __getattr__, _, _ = lazy_loader.attach(
     __name__,
-    submodules=["aggregate", "incomplete", "sinks", "topk", "uncertain"],
+    submodules=["aggregate", "client", "incomplete", "sinks", "topk", "uncertain"],
     submod_attrs={
         "data.answers": ["Answers"],
         "topk.change_feed": ["ChangeFeed"],

@@ -12,6 +12,7 @@ import urllib.request
 import pyarrow.parquet as pq
 import pytest
 
+from skyband.client import Client
 from skyband.dashboard import server
 from skyband.dashboard.connections import Address, address_of, bound
 from skyband.errors import InvalidInputError, MissingDependencyError
@@ -45,6 +46,32 @@ def test_the_page_of_a_folder(folder):
     assert running.wait(300) == 0
     assert "Traceback" not in running.stderr.read()
     running.stderr.close()
+
+
+def test_the_answers_of_a_file_are_served(folder):
+    (folder / "skyband.yaml").write_text(FILE + "sinks: [{type: parquet, path: answers}]\n")
+    running = subprocess.Popen(
+        [*COMMAND, "serve", "skyband.yaml", "--at", "0"], cwd=folder, stderr=subprocess.PIPE, text=True
+    )
+    said = running.stderr.readline()
+    url = re.search(r"answers of \S+ at (http://127\.0\.0\.1:\d+/)api/v1/queries until Ctrl-C", said)[1]
+    client = Client(url)
+    (name,) = [one["name"] for one in client.queries() if one["newest"]]
+    assert client.window(name)["rows"] == [{"rank": 1, "id": 7, "score": 1.0}]
+    followed = client.follow(since=client._get("changes")["cursor"])
+    pq.write_table(answers([("big", None, 2, [(8, 2.0)])]), folder / "answers" / ".y.parquet")
+    (folder / "answers" / ".y.parquet").rename(folder / "answers" / "y.parquet")
+    assert any(one["rows"][0]["score"] == 2.0 for one in followed)  # the other one may be read again
+    running.send_signal(signal.SIGINT)
+    assert running.wait(300) == 0
+    assert "Traceback" not in running.stderr.read()
+    running.stderr.close()
+
+
+def test_serve_needs_a_folder(folder):
+    done = skyband("serve", "skyband.yaml", cwd=folder)
+    assert done.returncode == 2
+    assert "got 0 folders in the sinks of" in done.stderr
 
 
 def test_it_never_meets_spark(folder):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,11 +14,12 @@ from rich.console import Console
 
 from skyband.cli.signals import StopSignals
 from skyband.cli.terminal import console
+from skyband.connectors.files import ParquetSink
 from skyband.dashboard.board_state import LiveShow
 from skyband.dashboard.connections import address_of
 from skyband.dashboard.control import RunControl
 from skyband.dashboard.folder import FolderShow
-from skyband.dashboard.server import PageServer, check_installed
+from skyband.dashboard.server import MOST_CONNECTIONS, PageServer, check_installed
 from skyband.errors import InvalidInputError
 from skyband.jobs.mailbox import mailbox_of
 from skyband.workload_file import WorkloadFile, read_workload
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from skyband.sharding.delivery import Wanted
     from skyband.spark.health import Pulse
 
-__all__ = ["Page", "PageOptions", "page_folder"]
+__all__ = ["Page", "PageOptions", "page_folder", "serve_folder"]
 
 
 class PageOptions(NamedTuple):
@@ -108,16 +111,53 @@ def page_folder(answers: Path, workload: Path | None, at: str | None, *, open_it
     """Serve the dashboard of a folder's answers until a stop is requested, or for `seconds`."""
     check_installed()
     file = None if workload is None else read_workload(workload)
-    talk = console(stderr=True)
-    with (
-        StopSignals() as signals,
-        FolderShow(answers, file) as show,
-        PageServer(show, address_of(at, "--at"), "--at") as server,
-    ):
-        signals.defer()
+    with _folder_server(answers, file, at, MOST_CONNECTIONS) as (server, stop):
         if open_it:
             open_browser(server.url)
-        _serve(talk, f"dashboard of {answers} at {server.url} until Ctrl-C", signals.requested, seconds)
+        _serve(console(stderr=True), f"dashboard of {answers} at {server.url} until Ctrl-C", stop, seconds)
+
+
+def serve_folder(
+    workload: Path | None, answers: Path | None, at: str | None, *, readers: int, seconds: float | None
+) -> None:
+    """Serve the read API of a folder's answers until a stop is requested, or for `seconds`."""
+    check_installed()
+    file = None if workload is None else read_workload(workload)
+    folder = answers or _only_folder(file)
+    with _folder_server(folder, file, at, readers, read_first=True) as (server, stop):
+        base, _, token = server.url.partition("#")
+        with_token = f" (with the header Authorization: Bearer {token.removeprefix('token=')})" if token else ""
+        _serve(
+            console(stderr=True), f"answers of {folder} at {base}api/v1/queries{with_token} until Ctrl-C", stop, seconds
+        )
+
+
+def _only_folder(file: WorkloadFile | None) -> Path:
+    """Return the folder of the only parquet sink of a workload file."""
+    folders = [] if file is None else [Path(sink.path) for sink in file.sinks if isinstance(sink, ParquetSink)]
+    if len(set(folders)) == 1:
+        return folders[0]
+    found = "no workload file" if file is None else f"{len(set(folders))} folders in the sinks of {file.path}"
+    raise InvalidInputError(
+        f"serve needs the folder of the answers, got {found}. Give a workload file with one parquet sink, or --answers "
+        "DIR. Nothing was started."
+    )
+
+
+@contextmanager
+def _folder_server(
+    folder: Path, file: WorkloadFile | None, at: str | None, readers: int, *, read_first: bool = False
+) -> Iterator[tuple[PageServer, threading.Event]]:
+    """Serve a folder of answers in this process, which has no other use for its descriptors."""
+    with (
+        StopSignals() as signals,
+        FolderShow(folder, file) as show,
+        PageServer(show, address_of(at, "--at"), "--at", readers, share=2) as server,
+    ):
+        signals.defer()
+        if read_first:
+            show.scan()  # programs expect the first response to be complete
+        yield server, signals.requested
 
 
 def _serve(talk: Console, message: str, stop: threading.Event, seconds: float | None = None) -> None:

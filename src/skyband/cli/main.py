@@ -171,6 +171,22 @@ def page_of_answers(
 
 
 @app.command()
+def serve(
+    file: Annotated[
+        Path | None, typer.Argument(help="The workload file of the answers. Its parquet sink has the folder.")
+    ] = None,
+    answers: Annotated[Path | None, typer.Option(help="The folder with the Parquet files of the answers.")] = None,
+    at: Annotated[str | None, typer.Option(help="Serve on this port of loopback or at this HOST:PORT.")] = None,
+    readers: Annotated[int, typer.Option(help="Most connections at a time.", min=4, max=100_000)] = 1000,
+    seconds: Annotated[float | None, typer.Option(help="Stop after this many seconds.")] = None,
+) -> None:
+    """Serve the answers of a run to programs: JSON and Arrow over HTTP. Does not need Spark."""
+    from skyband.cli.dashboard import serve_folder
+
+    serve_folder(file, answers, at, readers=readers, seconds=seconds)
+
+
+@app.command()
 def explain(file: File = STARTER, as_json: Json = False) -> None:
     """Validate a file and show its plan, without running it.
 

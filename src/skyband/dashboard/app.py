@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -21,11 +20,13 @@ from skyband.dashboard.board_state import Show, state_of
 from skyband.dashboard.connections import FIRST
 from skyband.dashboard.engine_view import EngineView, plan_of
 from skyband.dashboard.events import Listener, Notifier, listen
-from skyband.dashboard.wire import group_key, packed
+from skyband.dashboard.parameters import group_of, moment_in, number_of, query_of, watched_of
+from skyband.dashboard.read_api import read_routes
+from skyband.dashboard.wire import packed
 from skyband.errors import SkybandError
 from skyband.jobs.mailbox import LONGEST
 
-__all__ = ["app_of", "group_of", "moment_in", "number_of", "query_of", "watched_of"]
+__all__ = ["app_of"]
 
 TEXT = "text/plain"
 _NO_STORE = {"cache-control": "no-store"}
@@ -34,7 +35,6 @@ _ACTIONS: dict[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = {
     "add": lambda control, body: {"done": control.add(_text(body, "sql"), body.get("stream"))},
     "drop": lambda control, body: {"done": control.drop(_text(body, "name"))},
 }
-MOST_WATCHED = 200
 
 
 def app_of(show: Show, engine: EngineView, notifier: Notifier) -> Starlette:
@@ -47,6 +47,7 @@ def app_of(show: Show, engine: EngineView, notifier: Notifier) -> Starlette:
             *(Route(f"/api/{name}", answer) for name, answer in _read_only(show, engine).items()),
             Route("/api/events", _events(show, engine, notifier)),
             *(Route(f"/api/{name}", _changing(show, name), methods=["POST"]) for name in _ACTIONS),
+            *read_routes(show, notifier),
         ],
         exception_handlers={HTTPException: _http_error, Exception: _internal_error},
     )
@@ -215,64 +216,3 @@ def _http_error(_: Request, error: Exception) -> Response:
 
 def _internal_error(_: Request, error: Exception) -> Response:
     return _json({"error": f"the server failed to answer ({type(error).__name__}). The job continues."}, 500)
-
-
-def query_of(request: Request) -> str:
-    """Return the name of the query that a request selects."""
-    name = request.query_params.get("query")
-    if not name:
-        raise HTTPException(400, "the parameter query is missing. Set it to the name of a query.")
-    return name
-
-
-def group_of(request: Request) -> str | None:
-    """Return the key of the requested group; None if the parameter is missing or null."""
-    text = request.query_params.get("group")
-    return None if text is None else _group_key(text)
-
-
-def _group_key(text: str) -> str | None:
-    """Return the key of a group that was sent as JSON: null, or the list of its values."""
-    try:
-        found = json.loads(text)
-        if isinstance(found, list | None):
-            return None if found is None else group_key(found)
-    except (ValueError, RecursionError):
-        pass
-    raise HTTPException(400, f"group must be a JSON list of values, got {text[:80]!r}.")
-
-
-def moment_in(request: Request) -> int | None:
-    """Return the requested moment; None stands for the newest."""
-    text = request.query_params.get("moment")
-    try:
-        return None if text is None else boards.moment_of(text)
-    except (ValueError, OverflowError):
-        raise HTTPException(
-            400, f"moment must be a time such as 2024-01-01T09:30:00+00:00 or an integer, got {str(text)[:80]!r}."
-        ) from None
-
-
-def number_of(request: Request, name: str, default: int, most: int) -> int:
-    """Return an integer parameter, which must be between 1 and `most`."""
-    text = request.query_params.get(name, str(default))
-    # str.isdigit accepts digits of other scripts, and superscripts that int() rejects.
-    if not re.fullmatch("[0-9]{1,9}", text) or not 1 <= int(text) <= most:
-        raise HTTPException(400, f"{name} must be an integer between 1 and {most:,}, got {text[:80]!r}.")
-    return int(text)
-
-
-def watched_of(request: Request) -> list[tuple[str, str | None]]:
-    """Return the boards that a listener subscribes to."""
-    try:
-        found = json.loads(request.query_params.get("watch", "[]"))
-        pairs = [(name, None if group is None else group_key(group)) for name, group in found]
-        if not all(isinstance(name, str) and isinstance(group, list | None) for name, group in found):
-            raise ValueError
-    except (ValueError, TypeError, RecursionError):
-        raise HTTPException(
-            400, "watch must be a JSON list of [query, group] pairs, where group is a list or null."
-        ) from None
-    if len(pairs) > MOST_WATCHED:
-        raise HTTPException(400, f"watch must have at most {MOST_WATCHED} boards, got {len(pairs)}.")
-    return list(dict.fromkeys(pairs))

@@ -17,7 +17,17 @@ from skyband.dashboard.query_info import ADDED_COLUMNS, QueryInfo
 from skyband.dashboard.window_spans import spelled
 from skyband.dashboard.wire import moment_text, plain
 
-__all__ = ["board", "moment_of", "moments", "ranks_over_time", "summaries", "summary"]
+__all__ = [
+    "board",
+    "ids_of",
+    "moment_of",
+    "moments",
+    "plain_column",
+    "ranks_over_time",
+    "summaries",
+    "summary",
+    "text_of_id",
+]
 
 MOST_OBJECTS = 50
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -74,7 +84,7 @@ def ranks_over_time(history: History, name: str, key: str | None, last: int) -> 
     line, info = history.line(name, key, max(1, last)), history.info(name)
     if not line:
         return None
-    ids = [_ids(window.rows, info) for window in line]
+    ids = [ids_of(window.rows, info) for window in line]
     objects = _foremost(ids)
     ranks = [_ranks(window, mine, objects) for window, mine in zip(line, ids, strict=True)]
     return {
@@ -82,7 +92,8 @@ def ranks_over_time(history: History, name: str, key: str | None, last: int) -> 
         "first": [_score(window.first) for window in line],
         "last": [_score(window.last) for window in line],
         "objects": [
-            {"id": object_, "ranks": [mine[place] for mine in ranks]} for place, object_ in enumerate(_plain(objects))
+            {"id": object_, "ranks": [mine[place] for mine in ranks]}
+            for place, object_ in enumerate(plain_column(objects))
         ],
     }
 
@@ -107,28 +118,28 @@ def moment_of(text: str) -> int:
 def _moved(found: FoundWindow, info: QueryInfo) -> dict[str, Any]:
     """Return the rows of a window, and the objects that left since the previous window."""
     rows = found.window.rows
-    ids = _plain(_ids(rows, info))
+    ids = plain_column(ids_of(rows, info))
     ranks = rows["rank"].to_pylist()
     old: dict[str, int] = {}
     gone: list[dict[str, Any]] = []
     if found.before is not None:
         before = found.before.rows
-        columns = (_ids(before, info), before["rank"], _column(before, "score"))
-        here = set(map(_named, ids))
-        for value, rank, score in zip(*map(_plain, columns), strict=True):
-            known = _named(value)
+        columns = (ids_of(before, info), before["rank"], _column(before, "score"))
+        here = set(map(text_of_id, ids))
+        for value, rank, score in zip(*map(plain_column, columns), strict=True):
+            known = text_of_id(value)
             if known not in old:  # for an object with several ranks, use the best
                 old[known] = rank
                 if known not in here:
                     gone.append({"id": value, "old_rank": rank, "score": score})
     groups = {column.lower() for column in info.groups}
     own = [name for name in rows.column_names if name not in ADDED_COLUMNS and name.lower() not in groups]
-    details = {name: _plain(rows[name]) for name in own}
-    scores = _plain(_column(rows, "score"))
-    extra = {name: _plain(rows[name]) for name in _EXTRA if name in rows.column_names}
+    details = {name: plain_column(rows[name]) for name in own}
+    scores = plain_column(_column(rows, "score"))
+    extra = {name: plain_column(rows[name]) for name in _EXTRA if name in rows.column_names}
     shown = []
     for place, (rank, id_, score) in enumerate(zip(ranks, ids, scores, strict=True)):
-        before_it = old.get(_named(id_))
+        before_it = old.get(text_of_id(id_))
         shown.append(
             {
                 "rank": rank,
@@ -154,16 +165,18 @@ def _move(rank: int, old: int | None, *, first: bool) -> str:
     return "up" if rank < old else "down" if rank > old else "same"
 
 
-def _ids(rows: pa.Table, info: QueryInfo) -> pa.Array | pa.ChunkedArray:
+def ids_of(rows: pa.Table, info: QueryInfo) -> pa.Array | pa.ChunkedArray:
     """Return the object ids: the id column, or the text of the row's columns if there is no such column."""
     column = id_column(rows, info)
     if column is not None and _is_simple(rows[column].type):
         return rows[column]
     if column is not None:
-        return pa.array([None if value is None else _named(value) for value in _plain(rows[column])], pa.string())
+        return pa.array(
+            [None if value is None else text_of_id(value) for value in plain_column(rows[column])], pa.string()
+        )
     own = [name for name in rows.column_names if name not in ADDED_COLUMNS and name not in info.groups]
-    whole = zip(*(_plain(rows[name]) for name in own), strict=True) if own else ((),) * rows.num_rows
-    return pa.array([" · ".join(map(_named, row)) for row in whole], pa.string())
+    whole = zip(*(plain_column(rows[name]) for name in own), strict=True) if own else ((),) * rows.num_rows
+    return pa.array([" · ".join(map(text_of_id, row)) for row in whole], pa.string())
 
 
 def _is_simple(kind: pa.DataType) -> bool:
@@ -220,7 +233,7 @@ def _column(rows: pa.Table, name: str) -> Any:
     return rows[name] if name in rows.column_names else pa.nulls(rows.num_rows, pa.float64())
 
 
-def _plain(column: Any) -> list[Any]:
+def plain_column(column: Any) -> list[Any]:
     """Return a column as JSON values. Values that Python cannot represent, such as the year 300,000, become text."""
     try:
         return [plain(value) for value in column.to_pylist()]
@@ -236,7 +249,7 @@ def _score(value: float) -> Any:
     return None if math.isnan(value) else plain(value)
 
 
-def _named(value: Any) -> str:
+def text_of_id(value: Any) -> str:
     """Return a value as a text key. All values of a column have one type, so 1 and "1" cannot collide."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 

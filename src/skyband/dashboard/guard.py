@@ -26,6 +26,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _QUIET = RateLimitedLog(logging.getLogger("skyband.dashboard"))
 _NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_EVENTS = frozenset({"/api/events", "/api/v1/events"})
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -110,8 +111,8 @@ class Guard:
         return None
 
     def _has_token(self, scope: Scope, headers: dict[bytes, bytes]) -> bool:
-        given = headers.get(b"x-skyband-token", b"")
-        if not given and scope["path"] == "/api/events":  # EventSource cannot send custom headers
+        given = headers.get(b"x-skyband-token", b"") or headers.get(b"authorization", b"").removeprefix(b"Bearer ")
+        if not given and scope["path"] in _EVENTS:  # EventSource cannot send custom headers
             given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0].encode()
         return hmac.compare_digest(given, self._token)
 

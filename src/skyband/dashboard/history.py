@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from skyband.dashboard.change_log import NewWindow
 from skyband.dashboard.query_info import ADDED_COLUMNS, QueryInfo
 from skyband.dashboard.window_spans import Line, WindowSpan
 from skyband.dashboard.window_store import WindowStore
@@ -184,6 +185,17 @@ class History:
                 found.append(name)
             return found
 
+    @property
+    def cursor(self) -> str:
+        """The position after the newest change, for `changes_since`."""
+        with self._lock:
+            return self._store.log.cursor
+
+    def changes_since(self, cursor: str, limit: int, name: str | None = None) -> tuple[list[NewWindow], str]:
+        """Return the windows that were added or replaced after a cursor, of one query if named, and the next cursor."""
+        with self._lock:
+            return self._store.log.since(cursor, limit, lambda change: name is None or change.query == name)
+
     def names(self) -> list[str]:
         """Return the queries with answers, in the order of their first answers."""
         with self._lock:
@@ -237,15 +249,15 @@ class History:
                 return None
             return line.windows[-last:] if last else list(line.windows)
 
-    def groups(self, name: str, like: str = "", limit: int = 200) -> tuple[int, list[Group]]:
-        """Return the number of groups of a query that contain `like`, and the first of them, newest answers first."""
+    def groups(self, name: str, like: str = "", limit: int = 200, skip: int = 0) -> tuple[int, list[Group]]:
+        """Return the number of groups of a query that contain `like`, and `limit` of them, newest answers first."""
         with self._lock:
             answered = self._store.queries.get(name)
             lines = [] if answered is None else list(answered.lines.values())
             wanted = like.casefold()
             found = [line for line in lines if line.moments and wanted in _group_text(line.group).casefold()]
             found.sort(key=lambda line: (-line.moments[-1], line.place))
-            return len(found), [line.group for line in found[:limit]]
+            return len(found), [line.group for line in found[skip : skip + limit]]
 
     def _line(self, name: str, key: str | None) -> Line | None:
         answered = self._store.queries.get(name)

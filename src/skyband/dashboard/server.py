@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import re
 import secrets
 import socket
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 
 from skyband.dashboard.board_state import Show
 from skyband.dashboard.connections import Address, Connections, Listening, bound, most_connections
-from skyband.errors import MissingDependencyError
+from skyband.errors import InvalidInputError, MissingDependencyError
 from skyband.rate_limited_log import RateLimitedLog
 
-__all__ = ["PageServer", "check_installed"]
+__all__ = ["MOST_CONNECTIONS", "PageServer", "check_installed", "token_of"]
 
 LOOK = 1.0  # minimum seconds between two samples of the metrics
 MOST_BUSY = 30  # the pause after a sample, as a multiple of the time the sample took
-MOST_CONNECTIONS = 128  # or an eighth of the process's descriptor limit, if that is less
+MOST_CONNECTIONS = 128  # or a share of the process's descriptor limit, if that is less
+TOKEN = "SKYBAND_TOKEN"
+SHORTEST = 16  # characters of a token
 SWEEP = 1.0  # seconds between two checks for idle connections
 _LOG = logging.getLogger("skyband.dashboard")
 _QUIET = RateLimitedLog(_LOG)
@@ -37,6 +42,23 @@ def check_installed() -> None:
         )
 
 
+def token_of(environ: Mapping[str, str]) -> str:
+    """Return the token from the environment, so that programs can know it; else a new one.
+
+    >>> token_of({"SKYBAND_TOKEN": "a" * 20}) == "a" * 20, len(token_of({}))
+    (True, 32)
+    """
+    given = environ.get(TOKEN)
+    if given is None:
+        return secrets.token_urlsafe(24)
+    if not re.fullmatch(rf"[!-~]{{{SHORTEST},}}", given):
+        raise InvalidInputError(
+            f"{TOKEN} must have at least {SHORTEST} printable characters without spaces, got {len(given)} characters. "
+            "Nothing was started."
+        )
+    return given
+
+
 class PageServer:
     """Serves a show until it is closed.
 
@@ -44,7 +66,9 @@ class PageServer:
     to answer requests.
     """
 
-    def __init__(self, show: Show, address: Address, option: str = "--page-at") -> None:
+    def __init__(
+        self, show: Show, address: Address, option: str = "--page-at", readers: int = MOST_CONNECTIONS, share: int = 8
+    ) -> None:
         check_installed()
         import uvicorn  # noqa: PLC0415 - an optional dependency
 
@@ -54,12 +78,15 @@ class PageServer:
         from skyband.dashboard.guard import Guard, is_loopback  # noqa: PLC0415
 
         self._show = show
-        self._connections = Connections(most_connections(MOST_CONNECTIONS, share=8))
+        self._connections = Connections(most_connections(readers, share=share))
         self._socket = Listening(bound(address, option), self._connections)
         self.port = int(self._socket.getsockname()[1])
-        self.token = secrets.token_urlsafe(24)
+        self.token = token_of(os.environ)
         # At most half of the connections are event streams, so that some remain for other requests.
-        self._engine, self._notifier = EngineView(show), Notifier(min(MOST_LISTENERS, self._connections.most // 2))
+        self._engine, self._notifier = (
+            EngineView(show),
+            Notifier(min(max(MOST_LISTENERS, readers // 2), self._connections.most // 2)),
+        )
         guarded = Guard(
             app_of(show, self._engine, self._notifier),
             address.host,

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import pyarrow as pa
 
+from skyband.dashboard.change_log import ChangeLog, NewWindow
 from skyband.dashboard.query_info import QueryInfo
 from skyband.dashboard.window_spans import JoinedWindow, Line, QueryWindows, Segment, WindowSlice, WindowSpan, cut
 
@@ -33,6 +34,7 @@ class WindowStore:
         self.queries: dict[str, QueryWindows] = {}
         self.changed: dict[str, int] = {}  # by name: the version of the last change, in the order of changes
         self.newest: dict[str, int] = {}  # by stream
+        self.log = ChangeLog()
         self.shape = 0  # number of changes of queries' columns
         self.contested: set[Hashable] = set()  # segments with different rows for the same rank of a window
         self.version = 0
@@ -106,6 +108,7 @@ class WindowStore:
         if moment > self.newest.get(stream, moment - 1):
             self.newest[stream] = moment
         answered.lead(line, moment)
+        self.log.note(NewWindow(found.query, found.key, moment))
         self._note(found.query)
 
     def _together(self, line: Line, old: WindowSpan, new: WindowSpan) -> WindowSpan:

@@ -1,0 +1,203 @@
+"""The OpenAPI document of the read API."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+from skyband import __version__
+
+__all__ = ["ARROW", "openapi"]
+
+ARROW = "application/vnd.apache.arrow.stream"
+
+
+class _Parameter(NamedTuple):
+    """A parameter of a route."""
+
+    name: str
+    text: str
+    example: Any
+    required: bool = False
+    kind: str = "string"
+
+
+class _Operation(NamedTuple):
+    """A route: what it returns, its parameters, and an example of its response."""
+
+    summary: str
+    text: str
+    parameters: tuple[_Parameter, ...]
+    example: Any
+    types: tuple[str, ...] = ("application/json",)
+
+
+_QUERY = _Parameter("query", "The name of a query.", "big", required=True)
+_ONE_QUERY = _Parameter("query", "Only windows of this query.", "big")
+_GROUP = _Parameter(
+    "group", "A group as a JSON list of its values. Without it, the group with the newest answer.", '["AAPL"]'
+)
+_MOMENT = _Parameter(
+    "moment", "The end of a window: a time, or a position. Without it, the newest.", "2024-01-01T09:30:00+00:00"
+)
+_ID = _Parameter("id", "The id of an entity, as the rows have it.", "t-17", required=True)
+_SINCE = _Parameter("since", "The cursor of an earlier response.", "5f0c9a12-40")
+
+
+def _limit(text: str) -> _Parameter:
+    return _Parameter("limit", text, 100, kind="integer")
+
+
+_ROW = {"rank": 1, "score": 191.5, "trade_id": "t-17", "price": 191.5}
+_WINDOW = {
+    "query": "big",
+    "group": ["AAPL"],
+    "moment": "2024-01-01T09:30:00+00:00",
+    "start": "2024-01-01T09:20:00+00:00",
+    "is_newest": True,
+}
+_OPERATIONS = {
+    "queries": _Operation(
+        "The queries",
+        "All queries with their columns and newest window, and the cursor from which changes can be followed.",
+        (),
+        {
+            "queries": [{"name": "big", "stream": "trades", "k": 3, "groups": ["symbol"], "newest": _WINDOW["moment"]}],
+            "ended": False,
+            "cursor": "5f0c9a12-40",
+        },
+    ),
+    "window": _Operation(
+        "One window",
+        "The newest window or the window of a moment, with its rows, best first.",
+        (_QUERY, _GROUP, _MOMENT),
+        {**_WINDOW, "rows": [_ROW]},
+    ),
+    "windows": _Operation(
+        "The windows in the history",
+        "The moments of the windows, newest first. `next` is the value of `before` for the next page.",
+        (_QUERY, _GROUP, _limit("Windows per page."), _Parameter("before", "Only windows before it.", "500")),
+        {"windows": [{"moment": _WINDOW["moment"], "start": _WINDOW["start"], "rows": 3}], "total": 1, "next": None},
+    ),
+    "groups": _Operation(
+        "The groups of a query",
+        "The groups with the newest answers first. `next` is the value of `skip` for the next page.",
+        (
+            _QUERY,
+            _Parameter("like", "Only groups that contain this text.", "AA"),
+            _limit("Groups per page."),
+            _Parameter("skip", "Groups before the page.", 0, kind="integer"),
+        ),
+        {"groups": [["AAPL"]], "total": 1, "next": None},
+    ),
+    "answers": _Operation(
+        "The rows of several windows",
+        "All columns of the rows, oldest window first; as an Arrow stream if the request accepts it. `next` is the "
+        "value of `from` for the next page; an Arrow stream has it in the metadata of its schema.",
+        (
+            _QUERY,
+            _GROUP,
+            _Parameter("from", "The first moment.", _WINDOW["moment"]),
+            _Parameter("to", "The last moment.", _WINDOW["moment"]),
+            _limit("Windows per page."),
+        ),
+        {"columns": ["query", "rank", "score"], "rows": [["big", 1, 191.5]], "next": None},
+        ("application/json", ARROW),
+    ),
+    "rank": _Operation(
+        "The rank of one entity",
+        "Its rank in a window with the rows around it. The rank is null if the entity is not among the k best; `last` "
+        "then has the score that it did not reach.",
+        (_QUERY, _ID, _GROUP, _MOMENT, _Parameter("neighbours", "Rows on each side.", 2, kind="integer")),
+        {**_WINDOW, "id": "t-17", "of": 3, "rank": 1, "row": _ROW, "neighbours": [], "last": _ROW},
+    ),
+    "ranks": _Operation(
+        "The ranks of one entity over time",
+        "Its rank and score in the newest windows, oldest first; null where it is not among the k best.",
+        (_QUERY, _ID, _GROUP, _Parameter("last", "The number of windows.", 100, kind="integer")),
+        {"query": "big", "id": "t-17", "windows": [{"moment": _WINDOW["moment"], "rank": 1, "score": 191.5}]},
+    ),
+    "changes": _Operation(
+        "Windows that are new since a cursor",
+        "Without `since`, returns only the current cursor. With `wait`, an empty response is held back until answers "
+        "arrive or the seconds are over. A window that was answered again is returned again.",
+        (
+            _SINCE,
+            _ONE_QUERY,
+            _limit("Windows per response."),
+            _Parameter("wait", "Seconds to wait for changes.", 20, kind="integer"),
+        ),
+        {"changes": [{**_WINDOW, "rows": [_ROW]}], "cursor": "5f0c9a12-41", "more": False},
+    ),
+    "events": _Operation(
+        "New windows as server-sent events",
+        "An event `window` for each new window, `end` when the run has ended, `lost` if the reader was too slow. "
+        "The id of an event is a cursor, which `Last-Event-ID` or `since` continues.",
+        (_SINCE, _ONE_QUERY),
+        'event: window\ndata: {"query": "big"}\n\n',
+        ("text/event-stream",),
+    ),
+}
+_FAILURES = {
+    "400": "A parameter is missing or wrong.",
+    "403": "The token is missing or wrong, or the request came from another site.",
+    "404": "No such query, group or window.",
+}
+
+
+@cache
+def openapi() -> dict[str, Any]:
+    """Return the OpenAPI document.
+
+    >>> sorted(openapi()["paths"])[:2]
+    ['/api/v1/answers', '/api/v1/changes']
+    """
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Skyband answers",
+            "version": __version__,
+            "description": "Reads the answers of continuous top-k queries. Routes under /api/v1 keep their meaning.",
+        },
+        "paths": {f"/api/v1/{name}": {"get": _get(name, one)} for name, one in _OPERATIONS.items()},
+        "components": {
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "header": {"type": "apiKey", "in": "header", "name": "x-skyband-token"},
+            },
+            "schemas": {
+                "Error": {
+                    "type": "object",
+                    "required": ["error"],
+                    "properties": {"error": {"type": "string"}},
+                }
+            },
+        },
+        "security": [{}, {"token": []}, {"header": []}],
+    }
+
+
+def _get(name: str, one: _Operation) -> dict[str, Any]:
+    failures = {**_FAILURES, "410": "The cursor is too old."} if name in ("changes", "events") else _FAILURES
+    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    content = {kind: {"example": one.example} if kind != ARROW else {} for kind in one.types}
+    return {
+        "operationId": name,
+        "summary": one.summary,
+        "description": one.text,
+        "parameters": [
+            {
+                "name": parameter.name,
+                "in": "query",
+                "required": parameter.required,
+                "description": parameter.text,
+                "schema": {"type": parameter.kind},
+                "example": parameter.example,
+            }
+            for parameter in one.parameters
+        ],
+        "responses": {
+            "200": {"description": one.summary, "content": content},
+            **{status: {"description": text, "content": error} for status, text in failures.items()},
+        },
+    }

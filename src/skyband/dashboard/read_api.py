@@ -1,0 +1,389 @@
+"""The read API: versioned routes for programs that read the answers of a run or of a folder.
+
+Responses are JSON, or Arrow where a program asks for it. They have ETags, and are cached until the answers change, so
+many readers of the same window cost little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from skyband.dashboard import read_views
+from skyband.dashboard.board_state import Show
+from skyband.dashboard.boards import plain_column
+from skyband.dashboard.change_log import LostCursorError
+from skyband.dashboard.events import HEARTBEAT, Notifier
+from skyband.dashboard.openapi import ARROW, openapi
+from skyband.dashboard.parameters import group_of, moment_in, number_of, query_of, text_of
+from skyband.dashboard.wire import moment_text, packed
+
+__all__ = ["read_routes"]
+
+MOST_ROWS = 100_000  # of one response
+MOST_WINDOWS = 1000
+MOST_CHANGES = 1000
+MOST_NEIGHBOURS = 100
+MOST_GROUPS = 10_000
+LONGEST_WAIT = 60
+CACHED_BYTES = 32 << 20
+SMALL = 1024  # bytes; not worth compressing
+_JSON = "application/json"
+Reader = Callable[[Request], "Content"]
+
+
+class Content(NamedTuple):
+    """The body of a response."""
+
+    body: bytes
+    type: str = _JSON
+
+
+def read_routes(show: Show, notifier: Notifier) -> list[Route]:
+    """Return the routes of the read API."""
+    cache = _Cache()
+    readers: dict[str, Reader] = {
+        "queries": lambda _: _packed(_queries(show)),
+        "window": lambda request: _window(show, request),
+        "windows": lambda request: _windows(show, request),
+        "groups": lambda request: _groups(show, request),
+        "answers": lambda request: _answers(show, request),
+        "rank": lambda request: _rank(show, request),
+        "ranks": lambda request: _ranks(show, request),
+    }
+    return [
+        *(Route(f"/api/v1/{name}", _cached(show, cache, reader)) for name, reader in readers.items()),
+        Route("/api/v1/changes", _changes(show, notifier)),
+        Route("/api/v1/events", _events(show, notifier)),
+        Route("/api/v1/openapi.json", _description),
+    ]
+
+
+def _description(request: Request) -> Response:
+    return _respond(request, _Entry.of(_packed(openapi())))
+
+
+def _queries(show: Show) -> dict[str, Any]:
+    history = show.history
+    found = []
+    for one in show.queries().values():
+        newest = history.find(one.name)
+        found.append(
+            {
+                **one.to_dict(history.columns(one.name)),
+                "newest": None if newest is None else moment_text(newest.window.moment, one.axis),
+            }
+        )
+    return {"queries": found, "ended": show.ended, "cursor": history.cursor}
+
+
+def _window(show: Show, request: Request) -> Content:
+    name, group, moment = query_of(request), group_of(request), moment_in(request)
+    found = read_views.window_of(show.history, name, group, moment)
+    if found is None:
+        raise _missing(show, name, group, moment)
+    return _packed(found)
+
+
+def _windows(show: Show, request: Request) -> Content:
+    """The moments of the windows in the history, newest first, a page at a time."""
+    name, group = query_of(request), group_of(request)
+    limit, before = number_of(request, "limit", 100, MOST_WINDOWS), moment_in(request, "before")
+    line = show.history.line(name, group)
+    if line is None:
+        raise _missing(show, name, group)
+    axis = show.history.info(name).axis
+    older = [window for window in reversed(line) if before is None or window.moment < before]
+    page = [
+        {
+            "moment": moment_text(window.moment, axis),
+            "start": None if window.start is None else moment_text(window.start, axis),
+            "rows": window.count,
+        }
+        for window in older[:limit]
+    ]
+    return _packed({"windows": page, "total": len(line), "next": page[-1]["moment"] if len(older) > limit else None})
+
+
+def _groups(show: Show, request: Request) -> Content:
+    name, like = query_of(request), request.query_params.get("like", "")
+    limit, skip = number_of(request, "limit", 100, MOST_GROUPS), number_of(request, "skip", 0, 10**9 - 1, 0)
+    _check_query(show, name)
+    total, found = show.history.groups(name, like, limit, skip)
+    following = skip + len(found)
+    return _packed({"groups": found, "total": total, "next": following if following < total else None})
+
+
+def _answers(show: Show, request: Request) -> Content:
+    """The rows of several windows, oldest first."""
+    name, group = query_of(request), group_of(request)
+    limit = number_of(request, "limit", 100, MOST_WINDOWS)
+    moments = moment_in(request, "from"), moment_in(request, "to")
+    found = read_views.window_table(show.history, name, group, moments, limit)
+    if found is None or found[0] is None:
+        raise _missing(show, name, group)
+    rows, rest = found
+    if rows.num_rows > MOST_ROWS:
+        raise HTTPException(
+            400, f"the response would have {rows.num_rows:,} rows, more than {MOST_ROWS:,}. Set a smaller limit."
+        )
+    info = show.history.info(name)
+    following = None if rest is None else moment_text(rest, info.axis)
+    if ARROW in request.headers.get("accept", ""):
+        rows = rows.replace_schema_metadata({"next": "" if following is None else str(following)})
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, rows.schema) as writer:
+            writer.write_table(rows)
+        return Content(sink.getvalue().to_pybytes(), ARROW)
+    return _packed({"columns": rows.column_names, "rows": _whole_rows(rows), "next": following})
+
+
+def _rank(show: Show, request: Request) -> Content:
+    name, group, moment = query_of(request), group_of(request), moment_in(request)
+    entity = text_of(request, "id", "the id of an entity")
+    neighbours = number_of(request, "neighbours", 2, MOST_NEIGHBOURS, 0)
+    found = read_views.rank_of(show.history, name, group, moment, entity, neighbours)
+    if found is None:
+        raise _missing(show, name, group, moment)
+    return _packed(found)
+
+
+def _ranks(show: Show, request: Request) -> Content:
+    name, group = query_of(request), group_of(request)
+    entity = text_of(request, "id", "the id of an entity")
+    found = read_views.ranks_of(show.history, name, group, entity, number_of(request, "last", 100, MOST_WINDOWS))
+    if found is None:
+        raise _missing(show, name, group)
+    return _packed(found)
+
+
+def _whole_rows(rows: pa.Table) -> list[list[Any]]:
+    values = [plain_column(column) for column in rows.columns]
+    return [list(row) for row in zip(*values, strict=True)]
+
+
+def _changes(show: Show, notifier: Notifier) -> Callable[[Request], Any]:
+    """The windows that are new since a cursor. With `wait`, an empty response waits for the next change."""
+
+    async def changes(request: Request) -> Response:
+        name, since = request.query_params.get("query"), request.query_params.get("since")
+        limit = number_of(request, "limit", 100, MOST_CHANGES)
+        wait = number_of(request, "wait", 0, LONGEST_WAIT, 0)
+        if since is None or not wait:
+            return _fresh(await run_in_threadpool(_changes_since, show, since, limit, name))
+        place = notifier.join()  # before the first look, so that no change is missed between look and wait
+        if place is None:
+            raise HTTPException(503, f"too many waiting readers: at most {notifier.most}. Ask again without wait.")
+        try:
+            return _fresh(await _awaited(place, wait, show, since, limit, name))
+        finally:
+            notifier.leave(place)
+
+    return changes
+
+
+async def _awaited(
+    place: asyncio.Event, wait: float, show: Show, since: str, limit: int, name: str | None
+) -> dict[str, Any]:
+    """Return the changes after a cursor, once there are some or the time is over."""
+    until = asyncio.get_running_loop().time() + wait
+    while True:
+        place.clear()
+        found = await run_in_threadpool(_changes_since, show, since, limit, name)
+        if found["changes"] or show.ended:
+            return found
+        since = found["cursor"]
+        try:
+            async with asyncio.timeout_at(until):
+                await place.wait()
+        except TimeoutError:
+            return found
+
+
+def _fresh(content: dict[str, Any]) -> Response:
+    return Response(packed(content), media_type=_JSON, headers={"cache-control": "no-store"})
+
+
+def _changes_since(show: Show, since: str | None, limit: int, name: str | None) -> dict[str, Any]:
+    show.refresh()
+    if name is not None:
+        _check_query(show, name)
+    if since is None:  # the reader begins now
+        return {"changes": [], "cursor": show.history.cursor, "more": False}
+    try:
+        changes, cursor = show.history.changes_since(since, limit, name)
+    except ValueError:
+        raise HTTPException(400, f"since must be a cursor of an earlier response, got {since[:80]!r}.") from None
+    except LostCursorError:
+        raise HTTPException(
+            410,
+            "the changes after this cursor are no longer known: the server was restarted, or the reader was too slow. "
+            "Read the newest windows again, and continue without since.",
+        ) from None
+    windows = (read_views.window_of(show.history, *change) for change in changes)
+    return {
+        "changes": [window for window in windows if window is not None],  # without those that were removed since
+        "cursor": cursor,
+        "more": len(changes) == limit,
+    }
+
+
+def _events(show: Show, notifier: Notifier) -> Callable[[Request], Any]:
+    """Server-sent events, one for each new window. The id of an event is its cursor."""
+
+    async def events(request: Request) -> Response:
+        name = request.query_params.get("query")
+        since = request.headers.get("last-event-id") or request.query_params.get("since")
+        first = await run_in_threadpool(_changes_since, show, since, MOST_CHANGES, name)
+        place = notifier.join()
+        if place is None:
+            raise HTTPException(503, f"too many waiting readers: at most {notifier.most}. Use /api/v1/changes.")
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        stream = _told(show, notifier, place, first, name)
+        return _EventStream(stream, notifier, place, headers)
+
+    return events
+
+
+class _EventStream(StreamingResponse):
+    """An event stream that frees its place when it ends, even if it never started."""
+
+    def __init__(self, stream: AsyncIterator[bytes], notifier: Notifier, place: asyncio.Event, headers: Any) -> None:
+        super().__init__(stream, media_type="text/event-stream", headers=headers)
+        self._notifier, self._place = notifier, place
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._notifier.leave(self._place)
+
+
+async def _told(
+    show: Show, notifier: Notifier, place: asyncio.Event, found: dict[str, Any], name: str | None
+) -> AsyncIterator[bytes]:
+    yield b"retry: 1000\n\n"
+    while True:
+        for number, window in enumerate(found["changes"], 1):
+            # Only the last event has the cursor: a reader that reconnects before it gets some windows again.
+            mark = b"id: %s\n" % found["cursor"].encode() if number == len(found["changes"]) else b""
+            yield b"%sevent: window\ndata: %s\n\n" % (mark, packed(window))
+        if notifier.closed or (show.ended and not found["more"]):
+            yield b"event: end\ndata: {}\n\n"
+            return
+        if not found["more"]:
+            try:
+                async with asyncio.timeout(HEARTBEAT):
+                    await place.wait()
+            except TimeoutError:
+                yield b": heartbeat\n\n"
+        place.clear()
+        try:
+            found = await run_in_threadpool(_changes_since, show, found["cursor"], MOST_CHANGES, name)
+        except HTTPException as error:  # the reader is too slow; it learns why, and starts again
+            yield b"event: lost\ndata: %s\n\n" % packed({"error": error.detail})
+            return
+
+
+class _Entry(NamedTuple):
+    """A response, and the version of the answers and queries that it shows."""
+
+    version: tuple[int, ...]
+    content: Content
+    tag: str
+    compressed: bytes | None
+
+    @classmethod
+    def of(cls, content: Content, version: tuple[int, ...] = ()) -> _Entry:
+        tag = f'"{blake2b(content.body, digest_size=12).hexdigest()}"'
+        compressed = gzip.compress(content.body, 4) if len(content.body) > SMALL else None
+        return cls(version, content, tag, compressed)
+
+    @property
+    def size(self) -> int:
+        return len(self.content.body) + len(self.compressed or b"")
+
+
+class _Cache:
+    """The newest responses, by request, up to a number of bytes. Thread-safe."""
+
+    def __init__(self, most: int = CACHED_BYTES) -> None:
+        self._most, self._bytes = most, 0
+        self._entries: OrderedDict[tuple[str, str], _Entry] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: tuple[str, str], version: tuple[int, ...]) -> _Entry | None:
+        with self._lock:
+            found = self._entries.get(key)
+            if found is None or found.version != version:
+                return None
+            self._entries.move_to_end(key)
+            return found
+
+    def put(self, key: tuple[str, str], entry: _Entry) -> None:
+        with self._lock:
+            before = self._entries.pop(key, None)
+            self._bytes += entry.size - (0 if before is None else before.size)
+            self._entries[key] = entry
+            while self._bytes > self._most:
+                _, old = self._entries.popitem(last=False)
+                self._bytes -= old.size
+
+
+def _cached(show: Show, cache: _Cache, reader: Reader) -> Callable[[Request], Response]:
+    def answer(request: Request) -> Response:
+        version = (show.refresh(), show.version, show.ended)
+        kind = ARROW if ARROW in request.headers.get("accept", "") else _JSON
+        key = (f"{request.url.path}?{request.url.query}", kind)
+        entry = cache.get(key, version)
+        if entry is None:
+            entry = _Entry.of(reader(request), version)
+            cache.put(key, entry)
+        return _respond(request, entry)
+
+    return answer
+
+
+def _respond(request: Request, entry: _Entry) -> Response:
+    headers = {"cache-control": "no-cache", "etag": entry.tag, "vary": "accept, accept-encoding"}
+    if entry.tag in request.headers.get("if-none-match", ""):
+        return Response(status_code=304, headers=headers)
+    if entry.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
+        headers["content-encoding"] = "gzip"
+        return Response(entry.compressed, media_type=entry.content.type, headers=headers)
+    return Response(entry.content.body, media_type=entry.content.type, headers=headers)
+
+
+def _packed(content: Any) -> Content:
+    return Content(packed(content))
+
+
+def _check_query(show: Show, name: str) -> None:
+    if name not in show.queries() and show.history.find(name) is None:
+        raise HTTPException(404, f"no query {name[:200]!r} found. /api/v1/queries lists the queries.")
+
+
+def _missing(show: Show, name: str, group: str | None, moment: int | None = None) -> HTTPException:
+    """The 404 of a window, with the part of the request that is wrong."""
+    _check_query(show, name)
+    history = show.history
+    if group is not None and history.find(name, group) is None:
+        return HTTPException(404, f"query {name!r} has no answers of the group {group[:200]} in the history.")
+    if moment is None:
+        return HTTPException(404, f"query {name!r} has no answers yet.")
+    text = moment_text(moment, history.info(name).axis)
+    return HTTPException(
+        404, f"query {name!r} has no window at {text} in the history. /api/v1/windows lists its windows."
+    )
