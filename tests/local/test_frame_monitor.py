@@ -389,3 +389,26 @@ def test_aggregate_queries_with_other_keys_that_are_added_and_removed():
     assert found["b"][0]["window_start"] > parts[0]["ts"][-1].as_py()
     assert valid_from is not None
     assert len(found["a"]) > 15
+
+
+def test_lists_maps_and_structs_in_many_answers():
+    columns = {
+        "at": pa.array(range(60), pa.timestamp("s")),
+        "id": range(60),
+        "x": [float(number % 7) for number in range(60)],
+        "several": [[number, None] for number in range(60)],
+        "named": pa.array([[("a", number)] for number in range(60)], pa.map_(pa.string(), pa.int64())),
+        "nested": [{"deep": {"number": number}} for number in range(60)],
+    }
+    monitor = sb.Monitor(sb.TopK(k=3, size="30 seconds", slide="1 second", by="x"), time="at", id="id")
+    monitor.push(pa.table(columns))
+    monitor.finish()
+    found = monitor.answers().to_pylist()
+    assert len(found) > 3 * 60, "rows are in many answers"
+    for row in found:
+        number = row["id"]
+        assert (row["several"], row["named"], row["nested"]) == (
+            [number, None],
+            [("a", number)],
+            {"deep": {"number": number}},
+        )

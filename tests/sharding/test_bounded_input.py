@@ -10,7 +10,7 @@ import pytest
 
 import skyband as sb
 from skyband.aggregate.reducer import panes_of, sum_rows
-from skyband.data.arrow import from_bytes
+from skyband.data.packed_table import unpack_table
 from skyband.incomplete.plan import IncompletePlan
 from skyband.incomplete.reducer import gather_rows
 from skyband.incomplete.shard import merged
@@ -79,7 +79,7 @@ def test_top_k_in_any_order(seed, axis):
     want = {}
     for one in posed:
         want |= cases.wanted(one, rows, axis)
-    got = [row for row_ in found if row_["answers"] for row in from_bytes(row_["answers"]).to_pylist()]
+    got = [row for row_ in found if row_["answers"] for row in unpack_table(row_["answers"]).to_pylist()]
     assert cases.answered(got, posed) == want
     assert sum(row["windows"] for row in found) >= len({(name, row[1]) for name, rows in want.items() for row in rows})
 
@@ -121,7 +121,7 @@ def test_incomplete_streams_in_any_order(shards, seed):
     files = [rows.slice(low, 50) for low in range(0, 200, 50)]
     envelopes = at_the_shards(files, partial(gather_rows, plan), shards, partial(positions_of, time="position"))
     found = local(envelopes, plan, "time")
-    parts = [(row["first_end"], from_bytes(row["answers"])) for row in by_first_end(found)]
+    parts = [(row["first_end"], unpack_table(row["answers"])) for row in by_first_end(found)]
     complete = list(bounded_input.complete_windows(parts, "time"))
     moments = [set(table["time"].to_pylist()) for table in complete]
     assert sum(map(len, moments)) == len(set().union(*moments))  # a window is in one of the tables
@@ -140,7 +140,7 @@ def test_uncertain_streams_in_any_order(seed):
     files = [rows.slice(low, 40) for low in range(0, rows.num_rows, 40)]
     envelopes = at_the_shards(files, partial(weigh_rows, plan), 1, partial(positions_of, time="position"))
     found = local(envelopes, plan, "time")
-    tables = [from_bytes(row["answers"]) for row in found if row["answers"]]
+    tables = [unpack_table(row["answers"]) for row in found if row["answers"]]
     got = pa.concat_tables(tables, promote_options="permissive").select(list(expected[0])).to_pylist()
     keyed = sorted(got, key=lambda row: (row["time"], row["query"], row["rank"]))
     assert keyed == sorted(expected, key=lambda row: (row["time"], row["query"], row["rank"]))
@@ -162,7 +162,7 @@ def test_aggregates_in_any_order(seed):
     envelopes = at_the_shards(files, partial(sum_rows, plan), plan.units, panes_of)
     assert sum(sum(batch["taken"].to_pylist()) for batch in envelopes) == len(rows)
     found = local(envelopes, plan, "end")
-    parts = [(row["first_end"], from_bytes(row["answers"])) for row in by_first_end(found)]
+    parts = [(row["first_end"], unpack_table(row["answers"])) for row in by_first_end(found)]
     tables = [aggregate_shards.merged(plan, 0, [table]) for table in bounded_input.complete_windows(parts, "end")]
     got = aggregate_shards.told(plan, pa.concat_tables(tables)) if tables else []
     in_order = sorted((row for row in rows if row.position is not None), key=lambda row: row.position)

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 import skyband as sb
 from skyband.aggregate.reducer import sum_rows
-from skyband.data.arrow import from_bytes
+from skyband.data.packed_table import unpack_table
 from skyband.snapshot import decode, encode
 from skyband.spark import tasks
 from skyband.spark.processor import OUTPUT, ShardProcessor
@@ -54,7 +54,7 @@ class Driven:
 
 def ids(out):
     assert all(sorted(row.asDict()) == sorted(NAMES) for row in out), "every row has every column"
-    return [row["id"] for packed in out if packed.answers for row in from_bytes(packed.answers).to_pylist()]
+    return [row["id"] for packed in out if packed.answers for row in unpack_table(packed.answers).to_pylist()]
 
 
 def told(out, name):
@@ -127,7 +127,7 @@ def test_shards_of_keys_have_segments_beside_their_value():
     assert (list(handle.value_states), list(handle.map_states)) == (["totals"], ["parcels"])
     out = tester.setWatermark(11_000)
     assert {tuple(row.asDict()) for row in out} == {tuple(NAMES)}
-    found = [row for packed in out if packed.answers for row in from_bytes(packed.answers).to_pylist()]
+    found = [row for packed in out if packed.answers for row in unpack_table(packed.answers).to_pylist()]
     assert [(row["end"], row["score"]) for row in found] == [(5 * SECOND, 2.0), (10 * SECOND, 3.0)]
     home = aggregate_shards.home(rows[0])
     handle.setGroupingKey(KEY + home)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-__all__ = ["from_bytes", "from_numpy", "one", "plain_columns", "plain_schema", "to_bytes"]
+__all__ = ["from_bytes", "from_numpy", "least", "one", "plain_columns", "plain_schema", "to_bytes"]
 
 
 def to_bytes(table: pa.Table) -> bytes:
@@ -38,8 +39,23 @@ def plain_columns(table: pa.Table) -> pa.Table:
     """
     for place, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
-            table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
+            # Not by a cast, which does not support lists, maps and structs.
+            parts = [part.dictionary.take(part.indices) for part in table.column(place).chunks]
+            table = table.set_column(place, field.name, pa.chunked_array(parts, field.type.value_type))
     return table
+
+
+def least(column: pa.ChunkedArray) -> int | None:
+    """Return the smallest value of a column of integers or times, as an integer; None if there is none.
+
+    >>> least(pa.chunked_array([pa.array([7, 5, 7]).dictionary_encode()]))
+    5
+    """
+    values = one(column)
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary.take(pc.unique(values.indices))
+    found: int | None = pc.min(values).cast(pa.int64()).as_py()
+    return found
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

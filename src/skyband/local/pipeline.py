@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from skyband.data.arrow import one
+from skyband.data.arrow import least
 from skyband.kernels.stream import Ints
 from skyband.local.arrow_source import ArrowColumn, ArrowSource
 from skyband.queries.families import FAMILIES, Family, refuse_unsupported
@@ -192,7 +191,7 @@ class LocalPlan:
 
     def first_end(self, table: pa.Table) -> int:
         """Return the end of the first window in a shard's table."""
-        return int(pc.min(one(table[self.pipeline.end])).cast(pa.int64()).as_py() or ALWAYS)
+        return least(table[self.pipeline.end]) or ALWAYS
 
 
 @dataclass(frozen=True)

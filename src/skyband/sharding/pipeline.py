@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
+from skyband.data.arrow import plain_columns
 from skyband.kernels.stream import Ints
 from skyband.sharding.combiner import Reduce
 from skyband.sharding.envelope import Envelope
@@ -50,4 +51,4 @@ def in_shape(table: pa.Table, kinds: pa.Schema) -> pa.Table:
     for name in kinds.names:
         if name not in table.column_names:
             table = table.append_column(name, pa.nulls(table.num_rows, kinds.field(name).type))
-    return table.select(kinds.names).cast(kinds)
+    return plain_columns(table.select(kinds.names)).cast(kinds)

@@ -143,7 +143,7 @@ class ShardProcessor(StatefulProcessor):
 
     def _rows(self, number: int, answers: list[pa.Table], tally: Tally, size: int) -> Iterator[Row]:
         """Yield one row with the counts, and one for each table of answers."""
-        from skyband.data.arrow import to_bytes  # noqa: PLC0415
+        from skyband.data.packed_table import pack_table  # noqa: PLC0415
 
         same = {
             "unit": number,
@@ -159,7 +159,7 @@ class ShardProcessor(StatefulProcessor):
             "over_limit": tally.over_limit,
             "unrankable": tally.unrankable,
         }
-        for data in (None, *map(to_bytes, answers)):
+        for data in (None, *map(pack_table, answers)):
             values = {"answers": data, **same, **once}
             yield Row(*self._columns)(*(values[name] for name in self._columns))
             once = dict.fromkeys(once, 0)

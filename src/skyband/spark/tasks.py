@@ -9,9 +9,9 @@ from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from skyband.data.arrow import from_bytes, plain_columns, to_bytes
+from skyband.data.arrow import from_bytes, least, to_bytes
+from skyband.data.packed_table import pack_table, unpack_parts, unpack_table
 from skyband.kernels.stream import Ints
 from skyband.sharding.bounded_input import cut_by_time, step_in_order
 from skyband.sharding.combiner import Reduce, combine_envelopes
@@ -40,6 +40,8 @@ __all__ = [
 
 # The output of a shard of a bounded input. The processors of a stream have other columns in addition to `answers`.
 LOCAL = "answers binary, unit long, first_end long, windows long, over_limit long, unrankable long"
+
+PART = 1 << 16  # rows of answers that are unpacked at a time, while Spark takes those before
 
 Batches = Iterable[pa.RecordBatch]
 Task = Callable[[Batches], Iterator[pa.RecordBatch]]
@@ -104,10 +106,10 @@ def answer_in_order(plan: ShardPlan, keys: Mapping[int, int], end: str) -> Task:
 def _local(answers: list[pa.Table], tally: Tally, unit: int, end: str) -> pa.RecordBatch:
     """Return the output of a step: one row with the counts, and one for each table of answers."""
     tables = [table for table in answers if table.num_rows]
-    firsts = [pc.min(table[end]).cast(pa.int64()).as_py() for table in tables]
+    firsts = [least(table[end]) for table in tables]
     counts = (tally.windows, tally.over_limit, tally.unrankable)
     columns = [
-        pa.array([None, *map(to_bytes, tables)], pa.binary()),
+        pa.array([None, *map(pack_table, tables)], pa.binary()),
         pa.array([unit] * (1 + len(tables)), pa.int64()),
         pa.array([None, *firsts], pa.int64()),
         *(pa.array([count] + [0] * len(tables), pa.int64()) for count in counts),
@@ -123,7 +125,7 @@ def local_answers(batches: Batches) -> Iterator[tuple[int, int, pa.Table]]:
         firsts = batch["first_end"].to_pylist() if "first_end" in names else [ALWAYS] * batch.num_rows
         for data, unit, first in zip(batch["answers"], units, firsts, strict=True):
             if data.is_valid:
-                yield unit, first, from_bytes(data.as_py())
+                yield unit, first, unpack_table(data.as_py())
 
 
 def opened(rows: Iterable[Any], note_type: type[Note]) -> tuple[list[pa.Table], list[Note], list[dict[str, Any]]]:
@@ -177,8 +179,8 @@ def collect_answers(rows: pa.Table, kinds: pa.Schema, answers: pa.Schema) -> pa.
 def _unpacked(packed: Iterable[pa.Scalar], kinds: pa.Schema | None) -> Iterator[pa.Table]:
     for data in packed:
         if data.is_valid:
-            table = plain_columns(from_bytes(data.as_py()))
-            yield table if kinds is None else _typed(table, kinds)
+            for table in unpack_parts(data.as_py(), PART):
+                yield table if kinds is None else _typed(table, kinds)
 
 
 def _typed(table: pa.Table, kinds: pa.Schema) -> pa.Table:

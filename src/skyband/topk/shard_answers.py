@@ -18,7 +18,7 @@ from skyband.sharding.plan import Output
 from skyband.sharding.rows import group_rows
 from skyband.topk.change_feed import CHANGES
 from skyband.topk.plan import TopKPlan
-from skyband.topk.repeated_rows import RepeatedRows, kind_of, with_positive_zero
+from skyband.topk.repeated_rows import OFTEN, RepeatedRows, kind_of, repeated, small_numbers, with_positive_zero
 from skyband.topk.window_bounds import starts_of, steps_after
 
 __all__ = [
@@ -33,7 +33,7 @@ __all__ = [
     "tables",
 ]
 
-SLICE = 1 << 16  # rows per output table
+SLICE = 1 << 18  # rows per output table; in a longer one, more rows are repeated
 
 
 def answer_columns(output: Output) -> tuple[AnswerColumn, ...]:
@@ -61,11 +61,12 @@ class AnsweredWindows(NamedTuple):
 
 
 class AnswerRows(NamedTuple):
-    """Output rows, in order."""
+    """Output rows, in order. Windows that follow each other have consecutive numbers."""
 
-    queries: Ints  # index of the query in the workload
-    starts: Ints  # of the window
-    ends: Ints  # of the window
+    queries: Ints  # per window: index of the query in the workload
+    starts: Ints  # per window
+    ends: Ints  # per window
+    windows: Ints  # number of the window
     rows: Ints  # index of the row in the shard's table
     ranks: Ints  # 0: none, because the row left
     old_ranks: Ints  # 0: none
@@ -88,35 +89,49 @@ def answered(plan: TopKPlan, number: int, found: RankedWindows, order: Ints) -> 
 
 def listed(plan: TopKPlan, windows: AnsweredWindows) -> AnswerRows:
     """Every row of every window."""
-    none = np.zeros(windows.rows.size, np.int64)
+    same = windows.rows.shape
     return AnswerRows(
-        np.repeat(windows.queries, windows.counts),
-        np.repeat(starts_of(plan.queries, windows.queries, windows.ends), windows.counts),
-        np.repeat(windows.ends, windows.counts),
+        windows.queries,
+        starts_of(plan.queries, windows.queries, windows.ends),
+        windows.ends,
+        np.repeat(np.arange(windows.ends.size), windows.counts),
         windows.rows,
         windows.ranks,
-        none,
-        none + NONE,
+        np.broadcast_to(np.int64(0), same),
+        np.broadcast_to(np.int64(NONE), same),
     )
 
 
 def tables(plan: TopKPlan, number: int, rows: pa.Table, out: AnswerRows) -> list[pa.Table]:
     """Output tables, one slice at a time; `rows` is the shard's table and `number` the scan's index."""
-    chosen = RepeatedRows(rows, pa.array([query.name for query in plan.queries]))
+    chosen, names = RepeatedRows(rows), pa.array([query.name for query in plan.queries])
     slices = [slice(low, low + SLICE) for low in range(0, out.rows.size, SLICE)]
-    return [_slice(plan, number, chosen, AnswerRows._make(column[some] for column in out)) for some in slices]
+    return [_slice(plan, number, chosen, names, _part(out, some)) for some in slices]
 
 
-def _slice(plan: TopKPlan, number: int, chosen: RepeatedRows, out: AnswerRows) -> pa.Table:
+def _part(out: AnswerRows, some: slice) -> AnswerRows:
+    """Some of the rows, and their windows."""
+    windows = out.windows[some]
+    low, high = int(windows[0]), int(windows[-1]) + 1
+    bounds = (column[low:high] for column in (out.queries, out.starts, out.ends))
+    return AnswerRows(*bounds, windows - low, out.rows[some], out.ranks[some], out.old_ranks[some], out.changes[some])
+
+
+def _slice(plan: TopKPlan, number: int, chosen: RepeatedRows, names: pa.Array, out: AnswerRows) -> pa.Table:
     score = plan.scores[number]
     found = chosen.columns(out.rows, [plan.time, score, *plan.group_columns, *plan.returned])
     bound = kind_of(found[plan.time]) if plan.axis == "time" else pa.int64()
-    columns: dict[str, pa.Array] = {"query": chosen.queries(out.queries)}
+    of_windows = {
+        "query": names.take(pa.array(out.queries)),
+        "window_start": pa.array(out.starts).cast(bound),
+        "window_end": pa.array(out.ends).cast(bound),
+    }
+    windows = repeated(of_windows, out.windows)
+    columns: dict[str, pa.Array] = {"query": windows["query"]}
     for name in plan.group_columns:
         kind = kind_of(found[name])
         columns[name] = found[name] if name in plan.groups[number] else pa.nulls(out.rows.size, kind)
-    columns["window_start"] = pa.array(out.starts).cast(bound)
-    columns["window_end"] = pa.array(out.ends).cast(bound)
+    columns |= windows
     if plan.output != "answers":
         columns["change"] = pa.array(CHANGES.values()).take(pa.array(out.changes, mask=out.changes == NONE))
     columns["rank"] = _ranks(out.ranks)
@@ -129,7 +144,12 @@ def _slice(plan: TopKPlan, number: int, chosen: RepeatedRows, out: AnswerRows) -
 
 
 def _ranks(ranks: Ints) -> pa.Array:
-    return pa.array(ranks.astype(np.int32), mask=ranks == 0)
+    highest = int(ranks.max(initial=0))
+    if ranks.min(initial=1) == 0 or highest * OFTEN > ranks.size:
+        return pa.array(ranks.astype(np.int32), mask=ranks == 0)
+    return pa.DictionaryArray.from_arrays(
+        small_numbers(ranks - 1, highest), pa.array(np.arange(1, highest + 1, dtype=np.int32))
+    )
 
 
 class NewestAnswers(NamedTuple):
@@ -204,6 +224,9 @@ def changed(
     )
     found = compare(windows, reached, rows.num_rows)
     asked = together.queries[found.windows]
-    starts = starts_of(plan.queries, asked, found.ends)
-    out = AnswerRows(asked, starts, found.ends, found.rows, found.ranks, found.old_ranks, found.kinds)
+    begins = np.ones(asked.size, bool)
+    begins[1:] = (asked[1:] != asked[:-1]) | (found.ends[1:] != found.ends[:-1])
+    asked, ends = asked[begins], found.ends[begins]
+    starts, numbers = starts_of(plan.queries, asked, ends), np.cumsum(begins) - 1
+    out = AnswerRows(asked, starts, ends, numbers, found.rows, found.ranks, found.old_ranks, found.kinds)
     return out, together.chosen(found.last)
