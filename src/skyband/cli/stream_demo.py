@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,7 +24,7 @@ from skyband.cli.spark_session import spark_for
 from skyband.cli.terminal import console
 from skyband.queries.workload import Workload
 from skyband.streams import OPENING, Trades, trades
-from skyband.workload_file import WorkloadFile, read_workload
+from skyband.workload_file import EngineSection, WorkloadFile, read_workload
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +39,10 @@ __all__ = ["run"]
 FILES = 6
 MINUTES = 6  # of the stream in each file
 MOST_CHECKS = 400
+# The JVM of the demo lives for less than a minute: it spends no time on code that would run faster later.
+SHORT_LIVED: dict[str, bool | int | float | str] = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+}
 WRONG = 1
 WORKLOAD = """\
 streams:
@@ -58,14 +63,14 @@ def run(*, seed: int, page: PageOptions | None = None, local: bool = False) -> i
     """
     out = console()
     local = local or _is_only_local(out)
-    stream = _stream(seed)
-    with TemporaryDirectory(prefix="skyband-demo-") as folder:
-        file = _write(stream, Path(folder))
+    with TemporaryDirectory(prefix="skyband-demo-") as folder, ThreadPoolExecutor(1) as meanwhile:
+        file = _write_workload(Path(folder))
         served = None if page is None else _page(file, page)
+        writing = meanwhile.submit(_write_stream, seed, Path(folder))  # while Spark starts
         try:
-            opened = nullcontext() if local else spark_for(out, "skyband demo")
+            opened = nullcontext() if local else spark_for(out, "skyband demo", EngineSection(settings=SHORT_LIVED))
             with StopSignals() as signals, opened as spark, served or nullcontext():
-                right = show(out, file, stream, spark, signals, served)
+                right = show(out, file, writing.result(), spark, signals, served)
                 if served is not None:
                     served.serve_ended(out, signals.requested)
         except KeyboardInterrupt:
@@ -156,9 +161,16 @@ def _stream(seed: int) -> Trades:
     return Trades._make(column[:whole] for column in stream)
 
 
-def _write(stream: Trades, home: Path) -> WorkloadFile:
-    """Write the stream as files, with the workload file beside them."""
+def _write_workload(home: Path) -> WorkloadFile:
+    """Write the workload file, beside an empty folder for the stream."""
     (home / "trades").mkdir()
+    (home / "demo.yaml").write_text(WORKLOAD, encoding="utf-8")
+    return read_workload(home / "demo.yaml")
+
+
+def _write_stream(seed: int, home: Path) -> Trades:
+    """Write the stream as files."""
+    stream = _stream(seed)
     table = pa.table(
         {
             "ts": pa.array(stream.position).cast(pa.timestamp("us", "UTC")),
@@ -175,8 +187,7 @@ def _write(stream: Trades, home: Path) -> WorkloadFile:
         pq.write_table(table.slice(low, high - low), path)
         os.utime(path, (number, number))  # a stream of files is read in the order of their times
         low = int(high)
-    (home / "demo.yaml").write_text(WORKLOAD, encoding="utf-8")
-    return read_workload(home / "demo.yaml")
+    return stream
 
 
 def _check(table: pa.Table | None, workload: Workload, stream: Trades) -> tuple[int, int]:

@@ -26,6 +26,7 @@ __all__ = ["RECOMMENDED", "REQUIRED", "Setting", "configure", "cores_of", "lacki
 
 _LOG = logging.getLogger(__name__)
 _QUIET = Path(__file__).with_name("log4j2.properties")
+_STARTUP = Path(__file__).with_name("startup")
 # By default Arrow's Java checks the bounds of a buffer at each access to a value. Spark's own rows are not checked.
 _UNCHECKED = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 
@@ -301,21 +302,25 @@ def _cores(master: str) -> int | None:
 
 @contextmanager
 def _workers_run(python: str | None) -> Iterator[None]:
-    """Set the workers' interpreter in the environment too.
+    """Set the workers' interpreter in the environment too, and the folder of modules that it runs at its start.
 
     When Python starts Spark, spark.pyspark.python is ignored: workers run PYSPARK_PYTHON, or python3 from the PATH,
-    which may not have Skyband installed.
+    which may not have Skyband installed. The JVM has a copy of the environment, so it is restored here.
     """
-    before = os.environ.get("PYSPARK_PYTHON")
-    if python is not None:
-        os.environ["PYSPARK_PYTHON"] = python
+    settings = {} if python is None else {"PYSPARK_PYTHON": python}
+    if python == sys.executable:
+        there = os.environ.get("PYTHONPATH")
+        settings["PYTHONPATH"] = os.pathsep.join(filter(None, (str(_STARTUP), there)))
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
     try:
         yield
     finally:
-        if before is not None:
-            os.environ["PYSPARK_PYTHON"] = before
-        else:
-            os.environ.pop("PYSPARK_PYTHON", None)
+        for name, earlier in before.items():
+            if earlier is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = earlier
 
 
 @contextmanager

@@ -113,8 +113,9 @@ def _part(out: AnswerRows, some: slice) -> AnswerRows:
     """Some of the rows, and their windows."""
     windows = out.windows[some]
     low, high = int(windows[0]), int(windows[-1]) + 1
-    bounds = (column[low:high] for column in (out.queries, out.starts, out.ends))
-    return AnswerRows(*bounds, windows - low, out.rows[some], out.ranks[some], out.old_ranks[some], out.changes[some])
+    bounds = [column[low:high] for column in (out.queries, out.starts, out.ends)]
+    rows = [column[some] for column in (out.rows, out.ranks, out.old_ranks, out.changes)]
+    return AnswerRows._make([*bounds, windows - low, *rows])
 
 
 def _slice(plan: TopKPlan, number: int, chosen: RepeatedRows, names: pa.Array, out: AnswerRows) -> pa.Table:
