@@ -112,11 +112,12 @@ def is_below_bar(pane: OpenPane, key: float, position: int, id_: int, k: int, ti
 def estimate_bar(pane: OpenPane, size: int, k: int) -> None:
     """Estimate the next pane's bar from the `size` best of this pane, sorted, so that somewhat more than k reach it."""
     pane.hint[0] = np.nan
-    if size == k and k >= 4:
-        # Extrapolate: assume that keys below the k-th are as dense as those just above it.
+    if size >= k >= 4:
         margin = int(3 * np.sqrt(k)) + 2
-        above = min(margin, k - 1)
-        pane.hint[0] = pane.keys[k - 1] - (pane.keys[k - 1 - above] - pane.keys[k - 1]) * (margin / above)
+        last = min(size, k + margin) - 1
+        # Extrapolate to the rows that are missing: assume that keys are as dense as those just above the last one.
+        missing, above = k + margin - 1 - last, min(margin, last)
+        pane.hint[0] = pane.keys[last] - (pane.keys[last - above] - pane.keys[last]) * (missing / above)
 
 
 @kernel
