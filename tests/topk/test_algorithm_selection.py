@@ -44,8 +44,17 @@ def test_count_windows_are_chosen_for_at_once(k, size, slide, algorithm):
 @pytest.mark.parametrize(
     ("k", "size", "slide", "excess", "algorithm"),
     [
-        (100, 1_000_000, 1_000, 5_000, "sap"),  # 200 times the excess is the square of the slide
-        (100, 1_000_000, 1_000, 4_999, "panes"),
+        (100, 50_000, 500, 1_250, "sap"),  # 200 times the excess is the square of the slide
+        (100, 50_000, 500, 1_249, "panes"),
+        (500, 1_000_000, 1_000, 5_000, "sap"),
+        (500, 1_000_000, 1_000, 4_999, "panes"),
+        (100, 1_000_000, 1_000, 16_667, "sap"),  # slides of at least three times k: 60 times
+        (100, 1_000_000, 1_000, 16_666, "panes"),
+        (334, 1_000_000, 1_000, 5_000, "sap"),
+        (333, 1_000_000, 1_000, 5_000, "panes"),
+        (10, 100_000, 300, 150, "sap"),  # the slide is not a part of the window: 600 times
+        (10, 100_000, 300, 149, "panes"),
+        (10, 100_001, 300, 150, "panes"),
         (100, 100_000, 100, 0, "panes"),  # scores that rise
         (100, 100_000, 50, 0, "sap"),  # a short slide
         (1_000, 20_000, 100, 19_000, "panes"),  # k is a twentieth of the window
@@ -76,8 +85,8 @@ def test_reasons_name_what_the_choice_depends_on():
     assert "slides are short (10 of 1,000,000 rows)" in reason(10, 10)
     assert "about 7,908" in reason(1_000, 1_000)
     assert "switches to panes" in reason(1_000, 1_000)
-    assert "about 9,100" in reason(100, 1_000, 9_000)
-    assert "switches" not in reason(100, 1_000, 9_000)
+    assert "about 20,100" in reason(100, 1_000, 20_000)
+    assert "switches" not in reason(100, 1_000, 20_000)
     assert "switches to sap" in reason(100, 1_000)
     assert "switches" not in reason(100, 1_000, 10)
     assert "switches" not in reason(10, 100_000)  # no stream has enough candidates

@@ -58,6 +58,19 @@ def test_one_query_on_long_panes(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+def test_one_query_on_short_panes(shape):
+    """The bar is that of the pane before: of the same length, or of another one if the window is cut unevenly."""
+    draw = np.random.default_rng(list(SHAPES).index(shape))
+    for uneven in (False, True) * 3:
+        n, slide, k = 4_000, int(draw.integers(64, 400)), int(draw.choice([4, 10, 20]))
+        query = sb.TopK(k=k, size=slide * int(draw.integers(2, 6)) - uneven * slide // 3, slide=slide)
+        scores = SHAPES[shape](draw, n)
+        wanted = sb.replay(query, None, scores, algorithm="naive")
+        for step in (n, 37):
+            assert pushed(query, "panes", None, scores, step).equals(wanted), (query, step)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("common", [True, False], ids=["one slide", "any slides"])
 def test_many_queries_in_blocks(shape, common):
     draw = np.random.default_rng(list(SHAPES).index(shape) + 100)

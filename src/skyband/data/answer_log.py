@@ -51,14 +51,17 @@ def chosen(ranked: RankedWindows, wanted: Any) -> RankedWindows:
 
 
 class AnswerLog:
-    """Collects the answers of a push: engines write to `buffers` and call `make_room` when these are full."""
+    """Collects the answers of a push: engines write to `buffers` and call `make_room` when these are full.
 
-    def __init__(self) -> None:
+    The first buffers have room for `expected` rows, if that is a reasonable number.
+    """
+
+    def __init__(self, expected: int = 0) -> None:
         self._parts: list[RankedWindows] = []
         self._queries: Sequence[int] = (0,)
         self._windows = 0  # the number of windows in the buffers that are already in a part
         self._rows = 0
-        self.buffers = _buffers(_FIRST_ROWS, -1)
+        self.buffers = _buffers(max(_FIRST_ROWS, min(expected, _MOST_ROWS)), -1)
 
     def begin(self, group: int, queries: Sequence[int]) -> None:
         """Set the group and the queries (by index in the workload) of the next answers.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["from_bytes", "from_numpy", "least", "one", "plain_columns", "plain_schema", "to_bytes"]
+__all__ = ["from_bytes", "from_numpy", "kernel_array", "least", "one", "plain_columns", "plain_schema", "to_bytes"]
 
 
 def to_bytes(table: pa.Table) -> bytes:
@@ -28,6 +29,30 @@ def from_bytes(data: bytes) -> pa.Table:
 def from_numpy(values: Any, kind: pa.DataType) -> pa.Array:
     """Return an Arrow array on the same memory; `pyarrow.array` would import pandas, which takes a second."""
     return pa.Array.from_buffers(kind, values.size, [None, pa.py_buffer(values)])
+
+
+class _Writable:
+    """Describes the memory of an array to NumPy as writable."""
+
+    def __init__(self, values: Any) -> None:
+        self._owner = values
+        described = values.__array_interface__
+        self.__array_interface__ = {**described, "data": (described["data"][0], False)}
+
+
+def kernel_array(array: pa.Array) -> Any:
+    """Return an array of numbers for kernels, on the same memory if no value is null. It must not be changed.
+
+    NumPy calls Arrow's memory read-only, and numba compiles a kernel again for read-only arrays. So the result is
+    marked as writable, although kernels only read their rows.
+
+    >>> kernel_array(pa.array([1, 2])).flags.writeable
+    True
+    """
+    values = array.to_numpy(zero_copy_only=False)
+    if values.flags.writeable:
+        return values
+    return np.asarray(_Writable(values)) if values.size and values.flags.aligned else values.copy()
 
 
 def plain_columns(table: pa.Table) -> pa.Table:

@@ -67,6 +67,8 @@ class CompiledExpression:
         for batch in data.select(present).to_batches() if present else [data]:
             found.append(self._batch(batch, start))
             start += batch.num_rows
+        if len(found) == 1:
+            return found[0]
         return pa.concat_arrays(found) if found else pa.array([], self.type)
 
     def _batch(self, batch: Any, start: int) -> pa.Array:

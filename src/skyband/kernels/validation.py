@@ -7,6 +7,9 @@ import numpy as np
 from skyband.kernels._jit import allocating_kernel, kernel
 from skyband.kernels.stream import Floats, Ints
 
+_BLOCK = 512  # rows: compared several at a time, and one by one only if two of them are equal
+_NEGATIVE_ZERO = -(2**63)  # the bytes of -0.0 as an integer
+
 
 @kernel
 def count_nan(scores: Floats) -> int:
@@ -52,6 +55,25 @@ def rows_by_group(codes: Ints, groups: int) -> tuple[Ints, Ints]:
     return rows, begins
 
 
+@kernel
+def has_negative_zero(bits: Ints) -> bool:
+    """Whether one of the numbers is -0.0; `bits` are their bytes as integers."""
+    found = 0
+    for i in range(bits.size):
+        found += bits[i] == _NEGATIVE_ZERO
+    return found > 0
+
+
+@kernel
+def count_shared(positions: Ints, low: int, high: int) -> int:
+    """Return how many of the rows ``[low, high)`` have the position of the row before them; `low` is at least 1."""
+    now, before = positions[low:high], positions[low - 1 : high - 1]
+    found = 0
+    for i in range(now.size):
+        found += now[i] == before[i]
+    return found
+
+
 @allocating_kernel
 def shared_positions(positions: Ints, begins: Ints) -> tuple[Ints, Ints]:
     """Return the rows that share their position with another row of their group, and a number for each position.
@@ -60,20 +82,21 @@ def shared_positions(positions: Ints, begins: Ints) -> tuple[Ints, Ints]:
     """
     found = 0
     for group in range(begins.size - 1):
-        for i in range(begins[group] + 1, begins[group + 1]):
-            found += positions[i] == positions[i - 1]
+        found += count_shared(positions, begins[group] + 1, begins[group + 1])
     places, runs = np.empty(2 * found, np.int64), np.empty(2 * found, np.int64)
     size = run = 0
     for group in range(begins.size - 1):
-        for i in range(begins[group] + 1, begins[group + 1]):
-            if found == 0:
-                break
-            if positions[i] != positions[i - 1]:
+        for low in range(begins[group] + 1, begins[group + 1], _BLOCK):
+            high = min(low + _BLOCK, begins[group + 1])
+            if found == 0 or count_shared(positions, low, high) == 0:
                 continue
-            if size == 0 or places[size - 1] != i - 1:
-                run += 1
-                places[size], runs[size] = i - 1, run
+            for i in range(low, high):
+                if positions[i] != positions[i - 1]:
+                    continue
+                if size == 0 or places[size - 1] != i - 1:
+                    run += 1
+                    places[size], runs[size] = i - 1, run
+                    size += 1
+                places[size], runs[size] = i, run
                 size += 1
-            places[size], runs[size] = i, run
-            size += 1
     return places[:size].copy(), runs[:size].copy()

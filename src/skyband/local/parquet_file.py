@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -68,11 +68,25 @@ class ParquetFile:
         numbered = numbered_texts(self._metadata, [name for name in wanted if name in texts])
         try:
             reader = pq.ParquetFile(self._file, metadata=self._metadata, read_dictionary=numbered)
-            found = reader.read(wanted) if group is None else reader.read_row_group(group, wanted, use_threads=False)
+            if group is None:
+                found = reader.read(wanted, use_threads=len(wanted) > 1)
+            else:
+                found = reader.read_row_group(group, wanted, use_threads=False)
         except (pa.ArrowException, OSError) as error:
             raise self._unreadable(error) from None
         plain = as_table(found.drop_columns(numbered))
         return pa.table({name: found[name] if name in numbered else plain[name] for name in wanted})
+
+    def largest_first(self, columns: Iterable[str]) -> list[str]:
+        """Return the names of columns by their size in the first row group, the largest first."""
+        sizes = dict.fromkeys(columns, 0)
+        if self._metadata.num_row_groups:
+            group = self._metadata.row_group(0)
+            for chunk in map(group.column, range(group.num_columns)):
+                name = chunk.path_in_schema.partition(".")[0]
+                if name in sizes:
+                    sizes[name] += chunk.total_compressed_size
+        return sorted(sizes, key=lambda name: (-sizes[name], name))
 
     def _unreadable(self, error: Exception) -> InvalidInputError:
         why = str(error).partition("\n")[0].rstrip(".")
@@ -83,14 +97,16 @@ class ParquetRows:
     """The rows of a file. The columns of the first call of `project` are read for all rows.
 
     The others are read by other threads, row group by row group, while the caller works with the first ones. Row groups
-    that are not read yet when it turns out that none of their rows is needed are skipped.
+    that are not read yet when it turns out that none of their rows is needed are skipped. The caller reads what it
+    needs itself if no other thread has begun to: so all cores are busy, and none has two threads.
     """
 
     def __init__(self, plan: LocalPlan, file: ParquetFile) -> None:
         self._plan, self._file = plan, file
         self._columns: dict[str, pa.ChunkedArray] = {}  # of all rows
-        self._pieces: dict[tuple[int, str], Future[pa.ChunkedArray]] = {}  # by row group and column
-        self._pool = ThreadPoolExecutor(pa.cpu_count())
+        self._pieces: dict[_Piece, Future[pa.ChunkedArray]] = {}
+        self._others = pa.cpu_count() - 1  # threads beside the caller's
+        self._pool = ThreadPoolExecutor(max(1, self._others))
 
     def __enter__(self) -> ParquetRows:
         return self
@@ -105,11 +121,10 @@ class ParquetRows:
 
     def project(self, names: Sequence[str]) -> pa.Table:
         """Compute columns of the plan for all rows."""
-        needed = sorted(self._plan.reads(names))
+        needed = self._file.largest_first(self._plan.reads(names))
         if not self._columns:
-            found = self._file.read(needed, self._plan.texts)
-            self._columns = dict(zip(found.column_names, found.columns, strict=True))
-            self._read_ahead()
+            self._read_ahead(needed)
+            self._columns = {name: self._column(_Piece(name, None)) for name in needed}
         for name in needed:
             if name not in self._columns:
                 self._columns[name] = self._rows_of(name, np.arange(self.size))
@@ -117,7 +132,7 @@ class ParquetRows:
 
     def project_rows(self, rows: Ints, names: Sequence[str]) -> pa.Table:
         """Compute columns of the plan for some rows."""
-        needed = sorted(self._plan.reads(names))
+        needed = self._file.largest_first(self._plan.reads(names))
         order = None if (rows[1:] >= rows[:-1]).all() else np.argsort(rows, kind="stable")
         ascending = rows if order is None else rows[order]
         self._skip(ascending)
@@ -128,40 +143,55 @@ class ParquetRows:
             found = found.take(pa.array(places))
         return self._plan.project(found, names)
 
-    def _read_ahead(self) -> None:
-        """Begin to read the other columns, if there is a core that the caller does not use."""
-        if pa.cpu_count() > 1:
-            for group in range(self._file.begins.size - 1):
-                for name in self._plan.read - self._columns.keys():
-                    self._piece(group, name)
+    def _read_ahead(self, needed: Sequence[str]) -> None:
+        """Begin to read all columns in other threads, the `needed` ones first.
+
+        Of these the smallest first, because the caller begins with the largest.
+        """
+        if self._others:
+            rest = self._file.largest_first(self._plan.read.difference(needed))
+            pieces = [_Piece(name, None) for name in reversed(needed)]
+            pieces += [_Piece(name, group) for name in rest for group in range(self._file.begins.size - 1)]
+            for piece in pieces:
+                self._pieces[piece] = self._pool.submit(self._read, piece)
+
+    def _read(self, piece: _Piece) -> pa.ChunkedArray:
+        return self._file.read([piece.name], self._plan.texts, piece.group)[piece.name]
 
     def _skip(self, rows: Ints) -> None:
         """Do not begin to read the row groups that have none of these rows."""
         unused = np.diff(np.searchsorted(rows, self._file.begins)) == 0
-        for (group, _), piece in self._pieces.items():
-            if unused[group]:
-                piece.cancel()
+        for piece, reading in self._pieces.items():
+            if piece.group is not None and unused[piece.group]:
+                reading.cancel()
 
-    def _piece(self, group: int, name: str) -> Future[pa.ChunkedArray]:
-        known = self._pieces.get((group, name))
-        if known is None or known.cancelled():
-            known = self._pool.submit(lambda: self._file.read([name], self._plan.texts, group)[name])
-            self._pieces[group, name] = known
-        return known
+    def _column(self, piece: _Piece) -> pa.ChunkedArray:
+        """Return a column as soon as it is read; this thread reads it if no other one has begun to."""
+        reading = self._pieces.get(piece)
+        if reading is None or reading.cancel():
+            reading = self._pieces[piece] = Future()
+            reading.set_result(self._read(piece))
+        return reading.result()
 
     def _rows_of(self, name: str, rows: Ints) -> pa.ChunkedArray:
         """Return a column of some rows in ascending order; their row groups are read if they are not yet."""
         if name in self._columns:
             return self._columns[name].take(pa.array(rows))
         parts = np.split(rows, np.searchsorted(rows, self._file.begins[1:-1])) if self._file.begins.size > 1 else []
-        wanted = [(group, part) for group, part in enumerate(parts) if part.size]
-        pieces = [self._piece(group, name) for group, _ in wanted]
         found = [
             chunk
-            for (group, part), piece in zip(wanted, pieces, strict=True)
-            for chunk in _taken(piece.result(), part - self._file.begins[group]).chunks
+            for group, part in enumerate(parts)
+            if part.size
+            for chunk in _taken(self._column(_Piece(name, group)), part - self._file.begins[group]).chunks
         ]
         return pa.chunked_array(found, None if found else self._file.schema.field(name).type)
+
+
+class _Piece(NamedTuple):
+    """What one task reads."""
+
+    name: str  # of the column
+    group: int | None  # a row group; None: all
 
 
 def _taken(column: pa.ChunkedArray, rows: Ints) -> pa.ChunkedArray:

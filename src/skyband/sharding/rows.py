@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.data.arrow import one
+from skyband.data.arrow import kernel_array, one
 from skyband.kernels.stream import Floats, Ints
-from skyband.kernels.validation import first_backwards, rows_by_group, shared_positions
+from skyband.kernels.validation import first_backwards, has_negative_zero, rows_by_group, shared_positions
 from skyband.windows import ALWAYS
 
 __all__ = [
@@ -170,11 +170,11 @@ def ids_in(table: pa.Table, id_: str) -> Callable[[Ints], pa.Array]:
 
 def positions_of(table: pa.Table, time: str) -> Ints:
     """Event times in microseconds; null times are not allowed."""
-    values: Ints = one(table[time]).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    values: Ints = kernel_array(one(table[time]).cast(pa.int64()))
     return values
 
 
 def scores_of(table: pa.Table, name: str) -> Floats:
     """Scores, NaN if missing; negative zeros become zeros."""
-    values: Floats = one(table[name]).to_numpy(zero_copy_only=False)
-    return values + 0.0
+    values: Floats = kernel_array(one(table[name]).cast(pa.float64()))
+    return values + 0.0 if has_negative_zero(values.view(np.int64)) else values

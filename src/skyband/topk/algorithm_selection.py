@@ -24,7 +24,12 @@ __all__ = [
 # The limits are measured (benchmarks/reports/auto.md). The work of panes per slide grows with the number of candidates,
 # that of SAP does not. `excess` is the number of candidates beyond k.
 SHORT_SLIDE = 50  # objects: SAP is faster if slides are at most this long
-CANDIDATES = 200  # SAP is faster if the excess times this is at least the square of the slide
+CANDIDATES = 200  # SAP is faster if the excess times this is at least the square of the slide;
+FEWER_CANDIDATES = 60  # times this, if the panes of a long window have a bar, which is estimated from the pane before
+HINTED = 3  # panes of at least this many times k objects have one
+LONG_WINDOW = 50_000  # a window of more objects is long
+UNEVEN_CANDIDATES = 600  # times this, if the slide is not a part of the window, because panes are then short and many,
+UNEVEN_WINDOW = 100_000  # and the window has at most this many objects
 PART = 20  # SAP needs slides of at most this part of the window. If k is at least this part of it, answers take most
 MANY = 5  # of the time, and panes are as fast or faster, unless slides are short and the excess is this many times k
 MOST_KEPT = 16_000_000  # objects: SAP keeps the window's scores, 8 to 24 bytes each
@@ -141,14 +146,14 @@ def may_switch(queries: Sequence[TopK]) -> bool:
     if seen is None:
         return True
     most = most_excess(query, seen)
-    return _is_sap(query.k, seen, most) and not _is_sap(query.k, seen, random_excess(query, seen))
+    return _is_sap(query, seen, most) and not _is_sap(query, seen, random_excess(query, seen))
 
 
 def _best(query: TopK, seen: Seen, excess: float) -> str:
     """Return the engine that is expected to be the fastest."""
     if _is_mintopk(query, seen, excess):
         return "mintopk"
-    return "sap" if _is_sap(query.k, seen, excess) else "panes"
+    return "sap" if _is_sap(query, seen, excess) else "panes"
 
 
 def _is_mintopk(query: TopK, seen: Seen, excess: float) -> bool:
@@ -162,13 +167,23 @@ def _is_mintopk(query: TopK, seen: Seen, excess: float) -> bool:
     )
 
 
-def _is_sap(k: int, seen: Seen, excess: float) -> bool:
+def _is_sap(query: TopK, seen: Seen, excess: float) -> bool:
     """Whether SAP is expected to be faster than panes."""
+    k = query.k
     if seen.size > MOST_KEPT or PART * seen.slide > seen.size:
         return False
     if PART * k >= seen.size:
         return seen.slide <= SHORT_SLIDE and excess >= MANY * k
-    return seen.slide <= SHORT_SLIDE or CANDIDATES * excess >= seen.slide**2
+    return seen.slide <= SHORT_SLIDE or _factor(query, seen) * excess >= seen.slide**2
+
+
+def _factor(query: TopK, seen: Seen) -> int:
+    """Return by how much the excess is multiplied before it is compared with the square of the slide."""
+    if query.sliding.size % query.sliding.slide and seen.size <= UNEVEN_WINDOW:
+        return UNEVEN_CANDIDATES
+    if seen.slide >= HINTED * query.k and seen.size > LONG_WINDOW:
+        return FEWER_CANDIDATES
+    return CANDIDATES
 
 
 def _is_shared(queries: Sequence[TopK], seen: Seen) -> bool:
@@ -234,7 +249,7 @@ _KEEPS = "keeps the scores of the whole window and scans parts of it only when n
 def _switches(query: TopK, seen: Seen) -> list[str]:
     """Return when another engine than the one for random order is used."""
     most = most_excess(query, seen)
-    more = [_MORE] if _is_sap(query.k, seen, most) and not _is_sap(query.k, seen, random_excess(query, seen)) else []
+    more = [_MORE] if _is_sap(query, seen, most) and not _is_sap(query, seen, random_excess(query, seen)) else []
     return [*more, _FALL] if _is_mintopk(query, seen, most) else more
 
 

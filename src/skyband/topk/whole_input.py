@@ -221,7 +221,10 @@ class _Gather:
             returned = self._rows.project(own)
         self._columns = {name: one(returned[name]) for name in own}
         self._columns |= {name: one(self._computed[name]) for name in self._computed.column_names}
+        self._starts = starts_of(self._plan.queries, answer.queries, answer.ends)
         self._names = pa.array([query.name for query in self._plan.queries])
+        if len(self._names) == 1:
+            self._names = pa.repeat(self._names[0], min(SLICE, answer.rows.size))
         self._answer = answer
         self._of_row = np.repeat(np.arange(answer.counts.size), answer.counts)
         slices = range(0, answer.rows.size, SLICE)
@@ -235,12 +238,12 @@ class _Gather:
     def _batch(self, low: int) -> pa.RecordBatch:
         answer, part = self._answer, slice(low, low + SLICE)
         window, rows = self._of_row[part], from_numpy(answer.rows[part], pa.int64())
-        queries, ends = answer.queries[window], answer.ends[window]
+        queries = answer.queries[window]
         bound = self._kinds.field("window_end").type
         own: dict[str, Any] = {
-            "query": self._names.take(pa.array(queries)),
-            "window_start": from_numpy(starts_of(self._plan.queries, queries, ends), bound),
-            "window_end": from_numpy(ends, bound),
+            "query": self._names_of(queries),
+            "window_start": from_numpy(self._starts[window], bound),
+            "window_end": from_numpy(answer.ends[window], bound),
             "rank": from_numpy(answer.ranks[part], pa.int64()),
             "score": from_numpy(answer.scores[part], pa.float64()),
         }
@@ -250,6 +253,12 @@ class _Gather:
         return pa.RecordBatch.from_arrays(
             [array.cast(field.type) for array, field in zip(arrays, self._kinds, strict=True)], schema=self._kinds
         )
+
+    def _names_of(self, queries: Ints) -> pa.Array:
+        """Return the names of queries by index; the slices of a single query share one array."""
+        if len(self._plan.queries) == 1:
+            return self._names.slice(0, queries.size)
+        return self._names.take(pa.array(queries))
 
     def _group(self, name: str, queries: Ints, rows: pa.Array) -> pa.Array:
         """Return a group column; it is null in the answers of queries without it."""

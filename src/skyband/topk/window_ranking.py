@@ -69,7 +69,7 @@ def _rank_one(
         since = [query.window.start(query.window.first_end_after(answered)) for query in queries]
     newest = int(rows.positions[-1]) if rows.positions.size else answered
     until = max(newest, min(final, newest + max(query.window.longest for query in queries)))
-    running, log = engine(queries, since), AnswerLog()
+    running, log = engine(queries, since), AnswerLog(_expected(queries, rows.positions, until))
     log.begin(0, range(len(queries)))
     running.advance(Rows(rows.scores, rows.positions, np.empty(0, np.int64), 0, 0), until, ALWAYS, log)
     found = joined(log.take())
@@ -77,6 +77,14 @@ def _rank_one(
     held = running.objects().ids
     oldest = min(query.window.start(query.window.first_end_after(until)) for query in queries)
     return chosen(found, found.ends > answered), held[rows.positions[held] >= oldest]
+
+
+def _expected(queries: Sequence[TopK], positions: Ints, until: int) -> int:
+    """Return how many rows the windows up to `until` have at most, and 0 if that is not known."""
+    if not positions.size or not all_sliding(queries):
+        return 0
+    span = until - int(positions[0])
+    return sum((span // query.sliding.slide + 2) * min(query.k, positions.size) for query in queries)
 
 
 def _rank_many(

@@ -272,7 +272,7 @@ def sort_pane(store: CandidateStore, pane: OpenPane, plan: PanesPlan, work: Pane
     if store.registers[PANE_END] != NO_PANE:
         # Up to 2k are held; sorting them is cheaper than selecting k of them first.
         held_here, new = new, min(new, plan.k)
-        estimate_bar(pane, new, plan.k)
+        estimate_bar(pane, held_here, plan.k)
         if plan.ties is not None:
             while new < held_here and pane.keys[new] == pane.keys[plan.k - 1]:
                 new += 1

@@ -26,9 +26,12 @@ WAIT = 4  # how many of them are left
 REGISTERS = 5
 
 MOST_MISSES = 63
-LONG = 8  # a range of at least this many times k rows is sampled first
+HINTED = 3  # the bar of at least this many times k rows is estimated from the last pane, if that is possible,
+LONG = 8  # and else, of at least this many times k rows, from a sample
+LEAST_SAMPLED = 512  # rows: fewer are not sampled
 SAMPLE = 2048  # maximum number of rows in the sample
 LINE = 8  # rows per cache line
+MOST_SAMPLED = 4  # one of at least this many rows is in the sample
 EXPECTED = 16  # how many of the k best the sample should contain
 
 
@@ -61,7 +64,7 @@ def empty_pane(capacity: int) -> OpenPane:
 def sampled_bar(pane: OpenPane, rows: Rows, low: int, high: int, k: int) -> float:
     """Estimate from a sample a key that somewhat more than k of the rows ``[low, high)`` reach."""
     n = high - low
-    lines = max(8, min(SAMPLE, EXPECTED * n // k) // LINE)
+    lines = max(8, min(SAMPLE, EXPECTED * n // k, n // MOST_SAMPLED) // LINE)
     step = n // lines
     # Sample eight neighbours at a time: memory is fetched in cache lines, so a whole line costs as much as one row.
     for i in range(lines):
@@ -109,11 +112,12 @@ def is_below_bar(pane: OpenPane, key: float, position: int, id_: int, k: int, ti
 def estimate_bar(pane: OpenPane, size: int, k: int) -> None:
     """Estimate the next pane's bar from the `size` best of this pane, sorted, so that somewhat more than k reach it."""
     pane.hint[0] = np.nan
-    if size == k and k >= 4:
-        # Extrapolate: assume that keys below the k-th are as dense as those just above it.
+    if size >= k >= 4:
         margin = int(3 * np.sqrt(k)) + 2
-        above = min(margin, k - 1)
-        pane.hint[0] = pane.keys[k - 1] - (pane.keys[k - 1 - above] - pane.keys[k - 1]) * (margin / above)
+        last = min(size, k + margin) - 1
+        # Extrapolate to the rows that are missing: assume that keys are as dense as those just above the last one.
+        missing, above = k + margin - 1 - last, min(margin, last)
+        pane.hint[0] = pane.keys[last] - (pane.keys[last - above] - pane.keys[last]) * (missing / above)
 
 
 @kernel
@@ -170,7 +174,8 @@ def select_rows(pane: OpenPane, rows: Rows, low: int, high: int, k: int, ties: T
     """Add the k best of rows ``[low, high)``, and some more; return the first row not processed for lack of room."""
     r = pane.registers
     # The estimate covers these rows only: the pane must be empty and must have room for all rows that reach the bar.
-    if r[SIZE] or high - low < max(LONG * k, 512) or pane.keys.size < 2 * k:
+    least = max(HINTED * k, BLOCK) if np.isfinite(pane.hint[0]) else max(LONG * k, LEAST_SAMPLED)
+    if r[SIZE] or high - low < least or pane.keys.size < 2 * k:
         return take_rows(pane, rows, low, high, k, ties, -np.inf)
     if r[WAIT] > 0:
         r[WAIT] -= 1

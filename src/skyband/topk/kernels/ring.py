@@ -231,13 +231,15 @@ def how_many_ahead(ring: Ring, keys: Floats, numbers: Ints, size: int, key: floa
 
 
 @inner_kernel
-def first_number_at(ring: Ring, position: int) -> int:
-    """The number of the oldest object at or after `position`; TAIL if there is none."""
-    mask, tail = ring.keys.size - 1, ring.span[TAIL]
+def first_number_from(ring: Ring, low: int, position: int) -> int:
+    """The number of the oldest object at or after `position`, which is not before number `low`; TAIL if there is none.
+
+    The search begins at `low`, because it is near.
+    """
+    tail = ring.span[TAIL]
     if not ring.span[LOOSE_POSITIONS]:
-        return min(tail, max(ring.span[HEAD], position - ring.span[POSITION_BASE]))
-    low = high = ring.span[HEAD]
-    step = 1
+        return min(tail, max(low, position - ring.span[POSITION_BASE]))
+    mask, high, step = ring.keys.size - 1, low, 1
     while high < tail and ring.positions[high & mask] < position:
         low = high + 1
         high += step

@@ -35,8 +35,8 @@ from skyband.topk.kernels.ring import (
     ahead,
     append_rows,
     bring_best_pairs_forward,
-    first_number_at,
     first_number_back_to,
+    first_number_from,
     id_of,
     loosen,
     position_of,
@@ -531,7 +531,7 @@ def advance(
                     return ANSWERS_FULL, i
                 write_answer(sap, plan, query.k, end, answers)
             r[NEXT_END] = end + query.slide
-            head = first_number_at(ring, end + query.slide - query.size)
+            head = first_number_from(ring, ring.span[HEAD], end + query.slide - query.size)
             if head < r[EVENT] and head < span[TAIL]:
                 span[HEAD] = head
             elif head > span[HEAD]:
@@ -564,7 +564,7 @@ def advance(
             due = position_at(rows, i)
             if r[NEXT_END] <= due:
                 end = r[NEXT_END]
-                head = first_number_at(ring, end + query.slide - query.size)
+                head = first_number_from(ring, ring.span[HEAD], end + query.slide - query.size)
                 if head >= r[EVENT] or head >= span[TAIL] or is_reported(query, end, first):
                     break
                 span[HEAD], r[NEXT_END] = head, end + query.slide

@@ -36,14 +36,13 @@ from skyband.topk.kernels.moments import Moments, next_moment, pass_moment
 from skyband.topk.kernels.moments import reset as reset_moments
 from skyband.topk.kernels.ring import (
     HEAD,
-    LOOSE_POSITIONS,
-    POSITION_BASE,
     TAIL,
     Ring,
     after_last_hopeful,
     ahead,
     append_rows,
     bring_best_pairs_forward,
+    first_number_from,
     how_many_ahead,
     id_of,
     position_of,
@@ -584,27 +583,6 @@ def take_new(sap: SharedSap, plan: SharedSapPlan, c: int, low: int) -> None:
 
 
 @inner_kernel
-def head_at(ring: Ring, low: int, position: int) -> int:
-    """The number of the oldest object at or after `position`, which is not before number `low`."""
-    tail = ring.span[TAIL]
-    if not ring.span[LOOSE_POSITIONS]:
-        return min(tail, max(low, position - ring.span[POSITION_BASE]))
-    mask, high, step = ring.keys.size - 1, low, 1
-    while high < tail and ring.positions[high & mask] < position:
-        low = high + 1
-        high += step
-        step *= 2
-    high = min(high, tail)
-    while low < high:
-        middle = (low + high) // 2
-        if ring.positions[middle & mask] < position:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@inner_kernel
 def width_for(most: int, objects: int) -> int:
     """Width of a row for a list of at most `most` entries of a window with this many objects."""
     longest = min(most, objects)
@@ -616,7 +594,7 @@ def update_list(sap: SharedSap, plan: SharedSapPlan, c: int, start: int) -> bool
     """Make the list of a window size that of the window from `start` on; return False if there is no room."""
     ring, tops = sap.ring, sap.tops
     tail = ring.span[TAIL]
-    head = head_at(ring, max(tops.heads[c], ring.span[HEAD]), start)
+    head = first_number_from(ring, max(tops.heads[c], ring.span[HEAD]), start)
     if tops.keys.shape[1] < plan.width and width_for(plan.most[c], tail - head) > tops.keys.shape[1]:
         sap.registers[LACKS], sap.registers[NEEDS] = TOPS, width_for(plan.most[c], tail - head)
         return False
