@@ -351,7 +351,7 @@ def run_of(monitors: Sequence[incomplete.Monitor], reports: Reports, size: int) 
 
 def sharing(quick: bool, write: bool) -> list[Ratio]:
     """Streams that report an object once: the state without a ledger, and queries that share instances."""
-    size = SHARED_W // 10 if quick else SHARED_W
+    size = SHARED_W // 2 if quick else SHARED_W
     reports = workloads.correlated(5 * size, D, RHO)
 
     def query(number: int, **different: Any) -> IncompleteTopK:
