@@ -26,8 +26,8 @@ _THREE = (
     "Dynamic partitions do less here than in the paper: a unit starts with the k-th best of the open partition as its "
     "bar. By the counters of the default query, they insert 47 of 1,000 objects into lists (trips; enhanced 170, equal "
     "298). Candidates of nine of ten partitions are never formed, with enhanced partitions and with dynamic ones, so "
-    "there is little left for the units of enhanced ones to save. At k 1000, enhanced partitions also scan units again: "
-    "0.4 to 0.6 units of about 950 objects per 1,000 objects on trades, trips and uniform scores."
+    "there is little left for the units of enhanced ones to save. At k 1000, enhanced partitions also scan units "
+    "again: 0.4 to 0.6 units of about 950 objects per 1,000 objects on trades, trips and uniform scores."
 )
 _VARIANTS = (
     "The delay is what saves time. S-AVL saves it only where the candidates of a partition are formed: at the default "
