@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import skyband as sb
@@ -95,6 +96,33 @@ def test_exact_queries_in_the_same_monitor_are_exact():
     table = sb.incomplete.replay(queries, None, *correlated(1000, 2, 0.5, seed=1))
     assert all(row["exact"] for row in table.to_pylist() if row["query"] != "approximate")
     assert "exact" not in sb.incomplete.replay(queries[0], None, *correlated(200, 2, 0.5, seed=1)).column_names
+
+
+def test_data_frames_have_the_column():
+    tuples = correlated(1500, 3, 0.5, seed=4)
+    frame = pa.table(
+        {
+            "ts": pa.array(1000 * np.arange(1500), pa.timestamp("us")),
+            "object": tuples.objects,
+            "stream": tuples.streams,
+            "value": tuples.values,
+        }
+    )
+    query = sb.IncompleteTopK(
+        k=5,
+        size="200 milliseconds",
+        every="20 milliseconds",
+        object="object",
+        stream="stream",
+        value="value",
+        streams=[0, 1, 2],
+        method="approximate",
+    )
+    found = sb.incomplete.replay(query, frame, time="ts")
+    wanted = sb.incomplete.replay(query, frame["ts"], *tuples)
+    assert found.column_names == ["query", "time", "rank", "object", "score", "exact"]
+    assert [row["exact"] for row in found.to_pylist()] == [row["exact"] for row in wanted.to_pylist()]
+    assert set(found["exact"].to_pylist()) == {True, False}
 
 
 def test_objects_are_found_until_their_last_window_and_filters_can_grow():
