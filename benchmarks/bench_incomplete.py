@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks import report, workloads
+from benchmarks.incomplete_bound import least_held
 from benchmarks.report import Ratio
 from benchmarks.workloads import Reports
 from skyband import IncompleteTopK, incomplete
@@ -45,7 +46,9 @@ REAL_K = 20
 SKYLINES = 100  # rounds of the experiment with skylines
 POINTS = (1_000, 2_500, 5_000, 7_500, 10_000)
 INTERVALS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
-OTHER_SEEDS = range(201, 209)  # streams on which nothing was chosen
+OTHER_SEEDS = range(301, 309)  # streams on which nothing was chosen
+AIM, SHARE = 0.95, 0.25  # precision, and items relative to EAA
+BOUND_TUPLES = 100_000  # of the streams for which the least possible number of items is computed
 FAST_W, FAST_K, FAST_EVERY = 100_000, 20, 1_000
 SHARED_W = 20_000
 
@@ -210,7 +213,7 @@ def real_grids(quick: bool) -> list[Grid]:
 
 
 def other_seeds(quick: bool, write: bool) -> list[Ratio]:
-    """State and answers of the approximate method at W = 1,000, on streams that were not used to choose its risk."""
+    """State and answers of the approximate method at W = 1,000, on streams that were not used to choose its price."""
     looks, seeds = (10, OTHER_SEEDS[:2]) if quick else (EVALUATIONS, OTHER_SEEDS)
     places = [(2, 0.5), (3, 0.5)] if quick else [*((2, rho) for rho in RHOS), *((d, RHO) for d in (3, 4, 5, 8))]
     rows: list[list[str]] = []
@@ -232,6 +235,29 @@ def other_seeds(quick: bool, write: bool) -> list[Ratio]:
     title = f"W = {W:,}, k = {K}: streams of {len(seeds)} other seeds"
     report.show("incomplete-seeds", title, heads, rows, write=write, page=PAGE)
     return _bargain(f"the same, streams of {len(seeds)} other seeds", two, 0.85)
+
+
+def bounds(quick: bool, write: bool) -> list[Ratio]:
+    """The aim over two to five streams, and the least number of items that any method needs for it."""
+    looks, seeds = (10, OTHER_SEEDS[:1]) if quick else (EVALUATIONS, OTHER_SEEDS[:4])
+    places = [(W, K, d, RHO) for d in ((3,) if quick else (2, 3, 4, 5))] + [(500, 20, 4, 0.2)]
+    rows, ratios = [], []
+    for size, k, d, rho in places:
+        found = [evaluate(f"seed {s}", synthetic(size, d, rho, looks, s), size, k, looks) for s in seeds]
+        exact = float(np.mean([one.items[EAA] for one in found]))
+        less = float(np.mean([one.less for one in found]))
+        precise = float(np.mean([one.precision[LIKELY] for one in found]))
+        reports = workloads.correlated(BOUND_TUPLES // (10 if quick else 1), d, rho, OTHER_SEEDS[0])
+        least = [least_held(reports, size, k, precision=aim) / exact for aim in (AIM, precise)]
+        name = f"{d} streams, ρ {rho}, W {size:,}, k {k}"
+        rows.append([name, f"{least[0]:.2f}×", f"{less:.2f}×", f"{precise:.3f}", f"{least[1]:.2f}×"])
+        met = round(precise, 2) >= AIM and round(less, 2) <= SHARE
+        text = f"{less:.2f}×, {precise:.2f}; at least {least[0]:.2f}× is needed"
+        ratios.append(Ratio(f"approximate, {name}", f"{SHARE}×, precision {AIM}", text, met))
+    heads = ("", f"bound for {AIM}", "approximate", "its precision", "bound for that")
+    title = f"Items relative to EAA: the bound of any method, and approximate on streams of {len(seeds)} other seeds"
+    report.show("incomplete-bounds", title, heads, rows, write=write, page=PAGE)
+    return ratios
 
 
 class Skylines(NamedTuple):
@@ -325,7 +351,7 @@ def run_of(monitors: Sequence[incomplete.Monitor], reports: Reports, size: int) 
 
 def sharing(quick: bool, write: bool) -> list[Ratio]:
     """Streams that report an object once: the state without a ledger, and queries that share instances."""
-    size = SHARED_W // 10 if quick else SHARED_W
+    size = SHARED_W // 2 if quick else SHARED_W
     reports = workloads.correlated(5 * size, D, RHO)
 
     def query(number: int, **different: Any) -> IncompleteTopK:
@@ -463,7 +489,7 @@ def run(*, quick: bool = False) -> None:
     for grid in grids:
         grid.show(write)
     rates = speed(quick, write)
-    others = [*other_seeds(quick, write), *sharing(quick, write)]
+    others = [*other_seeds(quick, write), *bounds(quick, write), *sharing(quick, write)]
     promised = [ratio.row() for ratio in ratios(grids, others, rates, quick)]
     heads = ("what", "target", "measured", "met")
     report.show("incomplete-ratios", "Targets and results", heads, promised, write=write, page=PAGE)

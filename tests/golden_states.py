@@ -360,6 +360,10 @@ def monitors() -> dict[str, Watched]:
                 **_window(axis, "every"),
             )  # fmt: skip
             found[f"incomplete_{axis}_{method}"] = _watched(sb.incomplete, query, positions, labels, others, scores)
+        flagged = sb.IncompleteTopK(name="q", k=2, method="approximate", streams=["x", "y", "z"], bounds=(0.0, 1.5),
+            **_window(axis, "every"))  # fmt: skip
+        parts = [f"{label}{row // 9}" for row, label in enumerate(labels)]
+        found[f"incomplete_{axis}_flagged"] = _watched(sb.incomplete, flagged, positions, parts, others, scores)
         scored = {
             "streams": ["x", "y", "z"],
             "bounds": dict.fromkeys("xyz", (0, 1.5)),

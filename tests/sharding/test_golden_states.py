@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 import skyband as sb
@@ -26,7 +27,9 @@ def test_a_shard_goes_on_from_a_stored_state(case):
 
 @pytest.mark.parametrize("name", golden_states.monitors())
 def test_a_monitor_goes_on_from_a_stored_snapshot(name):
-    _goes_on(golden_states.monitors()[name], FOLDER / f"monitor_{name}.snapshot.gz")
+    # Snapshots of version 3 and before do not tell which approximate scores are exact.
+    unknown = ["exact"] if name.startswith("incomplete") and name.endswith("approximate") else []
+    _goes_on(golden_states.monitors()[name], FOLDER / f"monitor_{name}.snapshot.gz", unknown)
 
 
 @pytest.mark.parametrize("version", sorted(folder.name for folder in ENGINES.iterdir()))
@@ -39,13 +42,15 @@ def test_the_newest_version_of_the_format_has_snapshots():
     assert (ENGINES / str(sb.Monitor.state_format.version)).is_dir()
 
 
-def _goes_on(watched, path):
+def _goes_on(watched, path, unknown=()):
     monitor = watched.monitor()
     watched.push(monitor, slice(0, ROWS // 2))
     before = monitor.answers()
     resumed = watched.resume(golden_states.read(path))
-    assert resumed.answers().equals(before), "what was not read is read after"
+    earlier = resumed.answers()
+    assert earlier.drop_columns(unknown).equals(before.drop_columns(unknown)), "what was not read is read after"
     watched.push(resumed, slice(ROWS // 2, ROWS))
     resumed.finish()
-    found = before.to_pylist() + resumed.answers().to_pylist()
-    assert sorted(found, key=repr) == sorted(watched.wanted().to_pylist(), key=repr)
+    found = pa.concat_tables([before, resumed.answers()]).drop_columns(unknown).to_pylist()
+    wanted = watched.wanted().drop_columns(unknown).to_pylist()
+    assert sorted(found, key=repr) == sorted(wanted, key=repr)

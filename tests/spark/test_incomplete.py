@@ -91,11 +91,16 @@ def test_one_data_frame_for_each_stream(spark):
 
 def test_windows_over_the_last_tuples_and_intervals(spark):
     rows = unique_moments(some_rows(120))
-    query = sb.IncompleteTopK(name="last", k=2, size=30, every=7, bounds=(0, 10), intervals=True, **ASKED)
-    found = answers(spark.createDataFrame(rows, SCHEMA).repartition(3), query, time="ts").toArrow().to_pylist()
+    last = sb.IncompleteTopK(name="last", k=2, size=30, every=7, bounds=(0, 10), intervals=True, **ASKED)
+    likely = {**last.to_dict(), "name": "likely", "intervals": False, "occurrences": 30, "method": "approximate"}
+    query = [last, sb.IncompleteTopK(**likely)]
+    out = answers(spark.createDataFrame(rows, SCHEMA).repartition(3), query, time="ts")
+    assert out.columns[-3:] == ["best", "sure", "exact"]
+    found = out.toArrow().to_pylist()
     ordered = rows.sort_by([("ts", "ascending")])
     whole = sb.incomplete.replay(query, None, ordered["flow"], ordered["router"], ordered["size"]).to_pylist()
-    assert sorted(found, key=lambda row: (row["time"], row["rank"])) == whole
+    assert sorted(found, key=lambda row: (row["time"], row["query"], row["rank"])) == whole
+    assert {row["exact"] for row in found if row["query"] == "last"} == {True}
 
 
 class TestStreams:

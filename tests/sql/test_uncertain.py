@@ -79,43 +79,24 @@ def test_the_papers_query_needs_a_column_of_that_name():
     assert statement.query.probability == "probability"
 
 
-# The queries of the paper on shared plans, in the blocks and with the line breaks in which it prints them.
-PRINTED = (
-    """Q1:  SELECT      top-3
-      FROM        SENSOR [Range 20 mins]
-      WHERE       SENSOR.location=X
-      FREQUENCY   2 mins
-""",
-    """
-Q2:  SELECT      top-2
-      FROM        SENSOR [Range 20 mins]
-      WHERE       SENSOR.location=X
-      FREQUENCY   2 mins
+# The queries of the paper on shared plans: k and the minutes of FREQUENCY.
+PAPER = ((3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7))
 
-""",
-    """
-Q3:  SELECT      top-4
-      FROM        SENSOR [Range 20 mins]
-      WHERE       SENSOR.location=X
-      FREQUENCY   3 mins
 
-Q4:  SELECT      top-3
-      FROM        SENSOR [Range 20 mins]
-      WHERE       SENSOR.location=X
-      FREQUENCY   5 mins
+def as_printed(number):
+    """A query with the words, columns and line breaks in which the paper prints it."""
+    k, minutes = PAPER[number - 1]
+    clauses = {
+        f"Q{number}:  SELECT": f"top-{k}",
+        "      FROM  ": "SENSOR [Range 20 mins]",
+        "      WHERE ": "SENSOR.location=X",
+        "      FREQUENCY": f"{minutes} mins",
+    }
+    return "\n" + "".join(f"{word:<18}{rest}\n" for word, rest in clauses.items())
 
-Q5:  SELECT      top-5
-      FROM        SENSOR [Range 20 mins]
-      WHERE       SENSOR.location=X
-      FREQUENCY   5 mins
 
-Q6:  SELECT      top-2
-      FROM        SENSOR [Range 20 mins]
-      WHERE       SENSOR.location=X
-      FREQUENCY   7 mins
-
-""",
-)
+# The blocks of the paper: the first two queries alone, the others together.
+PRINTED = (as_printed(1).lstrip(), as_printed(2) + "\n", "".join(map(as_printed, (3, 4, 5, 6))) + "\n")
 
 
 def test_the_papers_queries_as_printed():
@@ -129,7 +110,7 @@ def test_the_papers_queries_as_printed():
             probability="probability",
             where="SENSOR.location=X",
         )
-        for number, (k, minutes) in enumerate([(3, 2), (2, 2), (4, 3), (3, 5), (5, 5), (2, 7)], 1)
+        for number, (k, minutes) in enumerate(PAPER, 1)
     ]
     assert [sb.sql(text) for text in PRINTED[:2]] == wanted[:2]
     assert list(sb.sql(PRINTED[2])) == wanted[2:]

@@ -21,6 +21,8 @@ import numpy as np
 from skyband.errors import UnsupportedError
 from skyband.incomplete.early_aggregation import EarlyAggregation, Expected
 from skyband.incomplete.engine import IncompleteShape, ObjectAnswers, joined
+from skyband.incomplete.kernels import prospects
+from skyband.incomplete.kernels.attributes import AVG, score_of
 from skyband.incomplete.sketches import MOST_TABLED, AmsSketches, Sketches
 from skyband.kernels.stream import Floats, Ints
 
@@ -29,6 +31,10 @@ __all__ = ["ExpectedAggregation", "LikelyAggregation"]
 MOST_STREAMS = 62
 _LEAST_TUPLES = 64  # minimum tuples between two updates of the estimates
 _LOOKS = 128  # with many objects: number of updates per as many tuples as there are objects
+_MOST_AWAITED = 5  # streams up to which this keeps fewer instances than the published form, at the same precision
+_PRICE = 0.45  # an instance is worth its place if it serves this share of what the average object serves
+_MEMORY = 4  # windows over which delays are remembered
+_DOUBT = 0.1  # windows of waiting that it takes to replace half of a rate that was assumed
 _MOST_FOLLOWED = 2  # streams up to which likely scores are measured to be better than expected ones
 _MOST_AGED = 4  # streams up to which expected scores by age are better than the published ones
 _OPTIMISM = 7.0  # factor of the probability that a stream follows, in expected scores by age
@@ -93,10 +99,11 @@ class ExpectedAggregation:
                 "method='exact'."
             )
         self.shape = shape
-        self._early = EarlyAggregation(shape)
+        self._early = EarlyAggregation(shape, lossy=True)
         self._seen = Sketches(shape.d)
         self._repeated = AmsSketches(shape.d, size=shape.size) if shape.occurrences > 1 else None
         self._tuples = 0
+        self._then: int | None = None  # position of the last update, at first of the first tuple
         # The cost of an update grows with the number of sets of streams.
         self._least = max(_LEAST_TUPLES, 4 << min(shape.d, MOST_TABLED))
         self._next = self._least  # number of tuples at the next update
@@ -121,7 +128,7 @@ class ExpectedAggregation:
             high = min(objects.size, low + self._next - self._tuples)
             part = slice(low, high)
             parts.append(
-                self._early.advance(positions[part], objects[part], streams[part], values[part], _NO_HASHES, None)
+                self._early.advance(positions[part], objects[part], streams[part], values[part], hashes[part], None)
             )
             self._observe(positions[part], streams[part], hashes[part], values[part])
             low = high
@@ -131,6 +138,8 @@ class ExpectedAggregation:
 
     def _observe(self, positions: Ints, streams: Ints, hashes: Ints, values: Floats) -> None:
         self._tuples += positions.size
+        if self._then is None:
+            self._then = int(positions[0])
         self._seen.observe(streams, hashes, positions)
         if self._repeated is not None:
             self._repeated.observe(streams, hashes, positions)
@@ -146,7 +155,8 @@ class ExpectedAggregation:
         objects = self._seen.distinct(start)
         self._next += max(self._least, int(objects) // _LOOKS)
         self._early.expect(self._expected(now, masks, seen, repeats, objects))
-        self._early.reconsider(now)
+        self._early.reconsider(now, now - (now if self._then is None else self._then))
+        self._then = now
 
     def _expected(self, now: int, masks: Ints, seen: Floats, repeats: Floats, objects: float) -> Expected:
         """Return what the engine expects, given the probabilities `seen` over the window."""
@@ -180,6 +190,7 @@ class ExpectedAggregation:
             "repeated": None if self._repeated is None else self._repeated.state(),
             "tuples": self._tuples,
             "next": self._next,
+            "then": self._then,
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -188,16 +199,19 @@ class ExpectedAggregation:
         self._seen.load(state["seen"])
         if self._repeated is not None:
             self._repeated.load(state["repeated"])
-        self._tuples, self._next = state["tuples"], state["next"]
+        self._tuples, self._next, self._then = state["tuples"], state["next"], state["then"]
 
 
 class LikelyAggregation(ExpectedAggregation):
     """Keep only the instances that are likely to be in an answer.
 
-    Probabilities decrease with the time since an object was last seen, and instances that do not reach recent answers
-    get no upper bound above their current score. Over two streams, the best score is a likely one; over three and
-    four, an expected one, with a probability that is several times higher; over more, the published one.
-    Decision 73 has the measurements.
+    Sums and means over up to five streams that report an object once per window: an instance is kept while what it is
+    expected to add to answers is worth its place, see `skyband.incomplete.kernels.prospects`.
+
+    Otherwise, probabilities decrease with the time since an object was last seen, and instances that do not reach
+    recent answers get no upper bound above their current score. Over two streams, the best score is a likely one; over
+    three and four, an expected one, with a probability that is several times higher; over more, the published one.
+    Decisions 73 and 89 have the measurements.
     """
 
     def __init__(self, shape: IncompleteShape) -> None:
@@ -207,6 +221,14 @@ class LikelyAggregation(ExpectedAggregation):
         self._spans = np.unique(np.maximum(1, spans.astype(np.int64)))
         self._pairs = np.zeros(self._spans.size)
         self._hurdles = np.full(_HURDLES, -np.inf)
+        self._awaits = shape.d <= _MOST_AWAITED and shape.scoring.aggregate <= AVG and shape.occurrences == 1
+        self._edges = np.append(0.0, self._spans)  # limits of the ages
+        ages = self._spans.size if self._awaits else 0
+        self._prospects = prospects.no_prospects(shape.d, ages)
+        self._rates = np.zeros((shape.d + 1, ages))
+        self._tails, self._cell = np.zeros((0, 0)), 1.0
+        if self._awaits:
+            self._early.await_followers(self._prospects, self._spans[:-1].copy())
 
     def _observe(self, positions: Ints, streams: Ints, hashes: Ints, values: Floats) -> None:
         for stream in range(self.shape.d):
@@ -215,6 +237,8 @@ class LikelyAggregation(ExpectedAggregation):
         super()._observe(positions, streams, hashes, values)
 
     def _expected(self, now: int, masks: Ints, seen: Floats, repeats: Floats, objects: float) -> Expected:
+        if self._awaits:
+            return self._awaited(now, masks, repeats, objects)
         if self.shape.d > _MOST_AGED:
             return super()._expected(now, masks, seen, repeats, objects)
         self._pairs += (self._seen.pairs(now + 1 - self._spans) - self._pairs) * _SMOOTHING
@@ -233,6 +257,41 @@ class LikelyAggregation(ExpectedAggregation):
             float(self._hurdles.mean()),
         )
 
+    def _awaited(self, now: int, masks: Ints, repeats: Floats, objects: float) -> Expected:
+        """Update the estimates from the delays between reports, and from recent values."""
+        elapsed = 0 if self._then is None else now - self._then
+        self._prospects.follows[:] *= np.exp(-elapsed / (_MEMORY * self.shape.size))
+        came, waited = self._prospects.follows
+        doubt = _DOUBT * self.shape.size
+        rate = np.full(self.shape.d + 1, 1.0 / self.shape.size)
+        for age in range(self._spans.size):
+            # At ages that hardly any object was held for, the rate is assumed to be that of the age before.
+            rate = self._rates[:, age] = (came[:, age] + doubt * rate) / (waited[:, age] + doubt)
+        self._hurdles = np.append(self._hurdles[1:], self._early.kth_score())
+        weights = self.shape.scoring.weights / (self.shape.d if self.shape.scoring.aggregate == AVG else 1)
+        contributions = (self._recent - self.shape.lows[:, None]) * weights[:, None]
+        self._tails, self._cell = prospects.sums_of(contributions)
+        price = _PRICE * self.shape.k / max(objects, self.shape.k)
+        self._await(price, now)
+        none = np.zeros((1, masks.size, self.shape.d))
+        hurdle = float(self._hurdles.mean())
+        return Expected(masks, none, self._spans[:-1].copy(), repeats, np.empty((self.shape.d, 0)), price, hurdle)
+
+    def _await(self, price: float, now: int) -> None:
+        """Pass the estimates to the engine."""
+        reach, held = prospects.reach_of(self._rates, self._edges)
+        self._prospects = self._prospects._replace(
+            gains=prospects.gains_of(reach, held, self._tails, self._cell, price),
+            reach=reach,
+            held=held,
+            tails=self._tails,
+            cell=self._cell,
+            price=price,
+            floor=float(score_of(self.shape.lows, self.shape.scoring, False)),
+            then=now,
+        )
+        self._early.await_followers(self._prospects, self._spans[:-1].copy())
+
     def state(self) -> dict[str, Any]:
         """Return the state for `load`."""
         return {
@@ -240,9 +299,28 @@ class LikelyAggregation(ExpectedAggregation):
             "recent": self._recent.copy(),
             "pairs": self._pairs.copy(),
             "hurdles": self._hurdles.copy(),
+            "prospects": self._prospects_state(),
+        }
+
+    def _prospects_state(self) -> dict[str, Any] | None:
+        if not self._awaits:
+            return None
+        return {
+            "follows": self._prospects.follows.copy(),
+            "rates": self._rates.copy(),
+            "tails": self._tails,
+            "cell": self._cell,
+            "price": self._prospects.price,
+            "then": self._prospects.then,
         }
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore the state that `state` returned."""
         super().load(state)
         self._recent, self._pairs, self._hurdles = state["recent"], state["pairs"], state["hurdles"]
+        found = state["prospects"]
+        if self._awaits and found is not None:
+            self._prospects.follows[:] = found["follows"]
+            self._rates, self._tails, self._cell = found["rates"], found["tails"], found["cell"]
+            if self._tails.size:
+                self._await(found["price"], found["then"])

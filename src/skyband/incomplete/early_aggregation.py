@@ -8,12 +8,13 @@ import numpy as np
 
 from skyband.incomplete.engine import IncompleteShape, ObjectAnswers, joined, room_for, written
 from skyband.incomplete.kernels import instances as kernels
-from skyband.incomplete.kernels import ladder
+from skyband.incomplete.kernels import ladder, losses
 from skyband.incomplete.kernels.instances import Instances, Scratch, Terms, TupleBatch
+from skyband.incomplete.kernels.prospects import Prospects, no_prospects
 from skyband.kernels import lookup
 from skyband.kernels.stream import DONE, Floats, Ints
 
-__all__ = ["EarlyAggregation", "Expected"]
+__all__ = ["EarlyAggregation", "Expected", "without_losses"]
 
 
 class Expected(NamedTuple):
@@ -48,8 +49,11 @@ class EarlyAggregation:
     at least as long there.
     """
 
-    def __init__(self, shape: IncompleteShape, *, intervals: bool = False, asks: Ints | None = None) -> None:
+    def __init__(
+        self, shape: IncompleteShape, *, intervals: bool = False, asks: Ints | None = None, lossy: bool = False
+    ) -> None:
         self.shape = shape
+        self._lossy = lossy
         asks = np.array([[shape.k, 1, 0, 0]]) if asks is None else asks
         self._terms = Terms(
             shape.k,
@@ -61,11 +65,17 @@ class EarlyAggregation:
             shape.highs,
             shape.occurrences,
             *_EVERYTHING,
+            no_prospects(shape.d, 0),
             asks,
         )
-        self._instances = kernels.empty_instances(_LEAST, shape.d, shape.once)
+        self._instances = self._empty(_LEAST)
         self._scratch = Scratch(np.empty(min(shape.k, _LEAST), np.int64), np.empty(shape.d), np.empty(shape.d))
-        self._found = room_for(shape.k, intervals, asks=len(asks))
+        self._found = room_for(shape.k, intervals, asks=len(asks), lossy=lossy)
+
+    def _empty(self, room: int) -> Instances:
+        made = kernels.empty_instances(room, self.shape.d, self.shape.once, self._lossy)
+        made.losses.registers[losses.WINDOWS] = losses.windows_per_span(self.shape.size, self.shape.every)
+        return made
 
     @property
     def items(self) -> int:
@@ -81,7 +91,7 @@ class EarlyAggregation:
         self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
     ) -> ObjectAnswers:
         """Process tuples in stream order and answer every window that ends at or before the last one, or `clock`."""
-        rows = TupleBatch(positions, objects, streams, values)
+        rows = TupleBatch(positions, objects, streams, values, hashes)
         until = kernels.NEVER if clock is None else clock
         parts = []
         begin, why = 0, kernels.ROOM_NEEDED
@@ -101,7 +111,9 @@ class EarlyAggregation:
             self._scratch = self._scratch._replace(slots=np.empty(min(self.shape.k, 2 * rows), np.int64))
         asks = len(self._terms.asks)
         if rows * asks > self._found.objects.size:
-            self._found = room_for(self.shape.k, self._found.sure.size > 0, least=2 * rows * asks, asks=asks)
+            self._found = room_for(
+                self.shape.k, self._found.sure.size > 0, least=2 * rows * asks, asks=asks, lossy=self._lossy
+            )
 
     def keep_asks(self, kept: Ints) -> None:
         """Answer only some of the queries from now on. Instances are still kept for all of them."""
@@ -111,16 +123,22 @@ class EarlyAggregation:
         """Compute best scores from estimates of likely tuples from now on, instead of best possible ones."""
         self._terms = self._terms._replace(**expected._asdict())
 
+    def await_followers(self, prospects: Prospects, ages: Ints) -> None:
+        """Use these estimates for best scores from now on, and count the delays of further reports in them."""
+        self._terms = self._terms._replace(prospects=prospects, ages=ages)
+
     def kth_score(self) -> float:
         """Return the k-th best score at this time, minus infinity if there are fewer than k objects."""
         self._make_room_for_answers()
         return float(kernels.kth_score(self._instances, self._terms, self._scratch))
 
-    def reconsider(self, now: int) -> None:
-        """Recompute the best scores of all instances from the current estimates."""
+    def reconsider(self, now: int, elapsed: int) -> None:
+        """Recompute the best scores of all instances from the current estimates, after some time elapsed."""
         if ladder.is_worn(self._instances.best):
             self._make_room()
-        kernels.reconsider(self._instances, self._terms, self._scratch, now)
+        if losses.is_full(self._instances.losses):
+            self._instances = self._instances._replace(losses=losses.doubled(self._instances.losses))
+        kernels.reconsider(self._instances, self._terms, self._scratch, now, elapsed)
 
     def objects_in_use(self) -> Ints:
         """Return the keys of the objects that have an instance."""
@@ -161,7 +179,7 @@ class EarlyAggregation:
             or instances.registers[kernels.FREE] < 0
             or instances.registers[kernels.FREE_OBJECT] < 0
         ):
-            instances = _grown(instances, 2 * room)
+            instances = _grown(instances, self._empty(2 * room))
             room *= 2
         slots = self._slots()
         self._instances = instances._replace(
@@ -178,8 +196,21 @@ class EarlyAggregation:
             "current": instances.current.values[slots],
             "best": instances.best.values[slots],
             **{name: getattr(instances, name)[owners] for name in _BY_OBJECT},
+            **self._losses_state(),
             "registers": instances.registers.copy(),
             "expected": {name: getattr(self._terms, name) for name in Expected._fields},
+        }
+
+    def _losses_state(self) -> dict[str, Any]:
+        if not self._lossy:
+            return {}
+        instances, slots = self._instances, self._slots()
+        owners = np.unique(instances.owners[slots])
+        return {
+            "lacks": instances.lacks[slots],
+            "lost": instances.lost[owners],
+            "hashes": instances.hashes[owners],
+            "losses": {name: array.copy() for name, array in instances.losses._asdict().items()},
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -187,12 +218,17 @@ class EarlyAggregation:
         owners = state["owners"]
         count, objects = owners.size, state["objects"].size
         room = max(_LEAST, 1 << int(2 * count + 1).bit_length())
-        instances = kernels.empty_instances(room, self.shape.d, self.shape.once)
+        instances = self._empty(room)
         instances.owners[:count] = owners
         for name in _BY_INSTANCE:
             getattr(instances, name)[:count] = state[name]
         for name in _BY_OBJECT:
             getattr(instances, name)[:objects] = state[name]
+        if self._lossy:
+            instances.lacks[:count] = state["lacks"]
+            instances.lost[:objects] = state["lost"]
+            instances.hashes[:objects] = state["hashes"]
+            instances = instances._replace(losses=losses.Losses(**state["losses"]))
         instances.current.values[:count] = state["current"]
         instances.best.values[:count] = state["best"]
         instances.current.nodes[:count, ladder.UNTIL] = instances.best.nodes[:count, ladder.UNTIL] = state["epochs"]
@@ -212,6 +248,22 @@ class EarlyAggregation:
 
 _BY_INSTANCE = ("epochs", "values", "counts", "dominators")
 _BY_OBJECT = ("objects", "touches", "lasts", "reported")
+
+
+def without_losses(state: dict[str, Any], size: int, every: int) -> dict[str, Any]:
+    """Return the state of an approximate engine that does not know what it has lost, for windows up to now."""
+    upcoming = int(state["registers"][kernels.NEXT])
+    made = losses.empty_losses(True)
+    made.registers[losses.WINDOWS] = losses.windows_per_span(size, every)
+    if upcoming > kernels.NEVER:
+        made.registers[losses.UNKNOWN] = upcoming + size // every + 1
+    return {
+        **state,
+        "lacks": np.full(state["epochs"].size, made.registers[losses.UNKNOWN]),
+        "lost": np.full(state["objects"].size, made.registers[losses.UNKNOWN]),
+        "hashes": np.zeros(state["objects"].size, np.int64),
+        "losses": made._asdict(),
+    }
 
 
 def _link(instances: Instances, owners: Ints, objects: int) -> None:
@@ -234,15 +286,17 @@ def _link(instances: Instances, owners: Ints, objects: int) -> None:
     instances.newest[owners[by_owner[last]]] = by_owner[last]
 
 
-def _grown(instances: Instances, room: int) -> Instances:
+def _grown(instances: Instances, new: Instances) -> Instances:
     """Return the same instances with more free slots. The caller must rebuild the ladders."""
-    old = instances.owners.size
-    new = kernels.empty_instances(room, instances.values.shape[1], instances.reported.shape[1] > 0)
+    old, room = instances.owners.size, new.owners.size
     for name in Instances._fields:
-        if name not in ("current", "best", "lookup", "registers"):
-            getattr(new, name)[:old] = getattr(instances, name)
+        array = getattr(new, name)
+        if name not in ("current", "best", "losses", "lookup", "registers") and array.size:
+            array[:old] = getattr(instances, name)
     for chain, register in ((new.after, kernels.FREE), (new.newest, kernels.FREE_OBJECT)):
         chain[room - 1] = instances.registers[register]  # new slots are used first
         instances.registers[register] = old
     lookup.move(instances.lookup, new.lookup)
-    return new._replace(current=instances.current, best=instances.best, registers=instances.registers)
+    return new._replace(
+        current=instances.current, best=instances.best, losses=instances.losses, registers=instances.registers
+    )

@@ -36,9 +36,10 @@ class ObjectAnswers(NamedTuple):
     lasts: Ints  # the position of each object's newest tuple
     best: Floats
     sure: Ints
+    exact: Ints  # whether a score lacks no tuple; empty for exact methods
 
 
-def room_for(k: int, intervals: bool, *, least: int = 0, asks: int = 1) -> InstanceAnswers:
+def room_for(k: int, intervals: bool, *, least: int = 0, asks: int = 1, lossy: bool = False) -> InstanceAnswers:
     """Return an output buffer for some answers, with at least `least` rows.
 
     It does not grow with k, only with the objects that there are: an answer may have far fewer than k of them.
@@ -55,6 +56,7 @@ def room_for(k: int, intervals: bool, *, least: int = 0, asks: int = 1) -> Insta
         np.empty(rows, np.int64),
         np.empty(more),
         np.empty(more, np.int64),
+        np.empty(rows if lossy else 0, np.int64),
         np.zeros(2, np.int64),
     )
 
@@ -73,13 +75,14 @@ def written(found: InstanceAnswers) -> ObjectAnswers:
         found.lasts[:rows].copy(),
         found.best[:more].copy(),
         found.sure[:more].copy(),
+        found.exact[:rows].copy(),
     )
 
 
 def joined(parts: Iterable[ObjectAnswers]) -> ObjectAnswers:
     """Concatenate answers."""
     whole, real = np.empty(0, np.int64), np.empty(0)
-    nothing = ObjectAnswers(whole, whole, whole, whole, real, whole, real, whole)
+    nothing = ObjectAnswers(whole, whole, whole, whole, real, whole, real, whole, whole)
     return ObjectAnswers(*map(np.concatenate, zip(nothing, *parts, strict=True)))
 
 
@@ -104,6 +107,7 @@ def _only(found: ObjectAnswers, windows: Bools) -> ObjectAnswers:
         found.lasts[rows],
         found.best[rows] if found.best.size else found.best,
         found.sure[rows] if found.sure.size else found.sure,
+        found.exact[rows] if found.exact.size else found.exact,
     )
 
 

@@ -74,6 +74,8 @@ def page(queries: Sequence[IncompleteTopK], *, on_spark: bool = False) -> str:
             f"  method        {query.method}: {METHODS[query.method]}",
             f"  ledger        {_ledger(query)}",
         ]
+        if query.method in APPROXIMATE:
+            lines.append("  exactness     answers include whether a score is exact (`exact`) or may be too low")
         if query.intervals:
             lines.append(
                 "  intervals     answers include the highest score that an object can still reach (`best`) and whether "

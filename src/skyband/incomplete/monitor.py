@@ -20,6 +20,7 @@ from skyband.incomplete.arrivals import (
     stream_names,
     stream_numbers,
 )
+from skyband.incomplete.early_aggregation import without_losses
 from skyband.incomplete.engine import from_end_on
 from skyband.incomplete.executor import IncompleteExecutor, Lattice, lattice_of, shared
 from skyband.incomplete.query import APPROXIMATE, IncompleteTopK
@@ -61,6 +62,21 @@ def _engine_from_version_2(engine: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _from_version_3(saved: dict[str, Any]) -> dict[str, Any]:
+    """Add what approximate methods have lost: unknown for the windows with a tuple that was processed before."""
+    lanes = []
+    for lane in saved["lanes"]:
+        engine = lane["engine"]
+        if "early" in engine:
+            lattice = Lattice(*lane["lattice"])
+            early = without_losses(engine["early"], lattice.size, lattice.every)
+            engine = {**engine, "early": early, "then": None}
+            if "hurdles" in engine:
+                engine["prospects"] = None
+        lanes.append({**lane, "engine": engine})
+    return {**saved, "lanes": lanes}
+
+
 class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
     """Rank objects whose attributes arrive in several streams, over pushed tuples.
 
@@ -91,7 +107,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
 
     asks = IncompleteTopK
     counts = "tuples"
-    state_format = StateFormat("incomplete monitor", [_from_version_1, _from_version_2])
+    state_format = StateFormat("incomplete monitor", [_from_version_1, _from_version_2, _from_version_3])
 
     def __init__(
         self,
@@ -318,10 +334,10 @@ def replay(
     time: str | None = None,
     id: str | None = None,  # noqa: A002 - the name that Spark's calls have for it
 ) -> Any:
-    """Return all answers over a stream in memory: ``query, time, rank, object, score`` (and ``best, sure``).
+    """Return all answers over a stream in memory: ``query, time, rank, object, score``.
 
-    The columns ``best`` and ``sure`` exist if a query has `intervals`. Queries without `streams` use those in the
-    input, sorted by name.
+    The columns ``best`` and ``sure`` exist if a query has `intervals`, ``exact`` if one is approximate. Queries without
+    `streams` use those in the input, sorted by name.
 
     Examples
     --------

@@ -7,7 +7,7 @@ from typing import Any
 
 from skyband.errors import InvalidQueryError
 from skyband.incomplete.plan import IncompletePlan, scans_of
-from skyband.incomplete.query import IncompleteTopK
+from skyband.incomplete.query import IncompleteTopK, optional_columns
 from skyband.incomplete.reducer import ID, TIME, columns_of
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
@@ -100,8 +100,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest, stream: Any
         "time": source.kind_of(at) if queries[0].axis == "time" else WHOLE,
         "object": source.kind_of(columns[columns_of(0)[0]]),
     }
-    wanted = ("best", "sure") if any(query.intervals for query in queries) else ()
-    fields = answer_fields(_SCHEMA.columns, own, wanted=wanted)
+    fields = answer_fields(_SCHEMA.columns, own, wanted=optional_columns(queries))
     return Projection(
         columns=columns,
         plan=plan,

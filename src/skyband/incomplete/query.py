@@ -26,7 +26,7 @@ from skyband.queries.fields import (
 )
 from skyband.windows import SlidingWindow
 
-__all__ = ["APPROXIMATE", "METHODS", "MONOTONE", "IncompleteTopK", "Method", "Monotone"]
+__all__ = ["APPROXIMATE", "METHODS", "MONOTONE", "IncompleteTopK", "Method", "Monotone", "optional_columns"]
 
 Monotone = Literal["sum", "avg", "min", "max"]
 MONOTONE = {
@@ -83,7 +83,8 @@ class IncompleteTopK(Query):
         dropped sooner, but answers can be wrong if a stream does.
     method
         ``"exact"``, ``"sorted-lists"`` (exact too, keeps every tuple), ``"approximate"`` or ``"expected-scores"``, the
-        approximation as published.
+        approximation as published. Answers of approximate methods have a column ``exact``, which is false for scores
+        that may be too low.
     intervals
         Whether answers also contain ``best``, the best score an object can still reach through attributes that have not
         arrived, and ``sure``, whether the object stays in the top k even if all other objects reach theirs. Requires
@@ -233,6 +234,19 @@ class IncompleteTopK(Query):
     def ranked_text(self) -> str:
         """Short description of the ranking."""
         return f"the {self.k} best {'objects' if self.object is None else f'values of {self.object}'}"
+
+
+def optional_columns(queries: Iterable[IncompleteTopK]) -> tuple[str, ...]:
+    """Return the columns that the answers of these queries have besides those of all answers.
+
+    >>> import skyband as sb
+    >>> from skyband.incomplete.query import optional_columns
+    >>> optional_columns([sb.IncompleteTopK(k=1, size=9, method="approximate"), sb.IncompleteTopK(k=1, size=9)])
+    ('exact',)
+    """
+    found = list(queries)
+    bounds = ("best", "sure") if any(query.intervals for query in found) else ()
+    return (*bounds, "exact") if any(query.method in APPROXIMATE for query in found) else bounds
 
 
 def checked_streams(streams: object) -> tuple[str | int, ...] | None:

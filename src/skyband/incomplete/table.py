@@ -10,7 +10,7 @@ import pyarrow as pa
 from skyband.data.answer_table import answer_table, arrow_schema, names_of_rows, ranks_of_rows
 from skyband.data.key_dictionary import restored
 from skyband.incomplete.engine import ObjectAnswers
-from skyband.incomplete.query import IncompleteTopK
+from skyband.incomplete.query import APPROXIMATE, IncompleteTopK, optional_columns
 from skyband.kernels.stream import Ints
 from skyband.queries.families import FAMILIES
 
@@ -25,9 +25,8 @@ def wanted_columns(
     object_kind: pa.DataType | None,
     lasts: bool,
 ) -> pa.Schema:
-    """Return the schema of the answers, with ``best`` and ``sure`` if a query has intervals."""
-    wanted = ("best", "sure") if any(query.intervals for query in queries) else ()
-    columns = arrow_schema(_SCHEMA, {"time": position_kind, "object": object_kind}, wanted=wanted)
+    """Return the schema of the answers, with the optional columns of the queries."""
+    columns = arrow_schema(_SCHEMA, {"time": position_kind, "object": object_kind}, wanted=optional_columns(queries))
     return columns.append(pa.field("last", position_kind or pa.int64())) if lasts else columns
 
 
@@ -60,4 +59,6 @@ def _rows(
     }
     if query.intervals:
         columns |= {"best": found.best, "sure": found.sure.astype(bool)}
+    approximate = query.method in APPROXIMATE
+    columns["exact"] = found.exact.astype(bool) if approximate else np.ones(found.scores.size, bool)
     return answer_table(columns, wanted)

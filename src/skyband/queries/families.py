@@ -169,8 +169,8 @@ FAMILIES: dict[str, Family] = {
             query="IncompleteTopK",
             namespace="skyband.incomplete",
             answers=_schema(
-                *_MOMENT, "object", "score number", "best number", "sure flag",
-                optional=["best", "sure"], ranked=["object"],
+                *_MOMENT, "object", "score number", "best number", "sure flag", "exact flag",
+                optional=["best", "sure", "exact"], ranked=["object"],
             ),
             lacks={
                 "add to count windows": _NOT_COUNTED,

@@ -22,6 +22,8 @@ import numpy as np
 from skyband.incomplete.kernels import ladder as rungs
 from skyband.incomplete.kernels.attributes import AVG, Scoring, score_of
 from skyband.incomplete.kernels.ladder import Ladder, empty_ladder
+from skyband.incomplete.kernels.losses import Losses, empty_losses, lost_until, note_lost
+from skyband.incomplete.kernels.prospects import Prospects, is_worth_waiting
 from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.lookup import EMPTY, Lookup, drop, empty_lookup, place_of, put
 from skyband.kernels.stream import DONE, Bools, Floats, Ints
@@ -78,6 +80,7 @@ class Terms(NamedTuple):
     tails: Floats
     risk: float  # scores with a smaller probability are ignored
     hurdle: float  # instances with a lower likely score get no upper bound above their current score
+    prospects: Prospects
     asks: Ints  # (queries, 4): the queries that share the instances; k and size are the largest, every the smallest
 
 
@@ -101,6 +104,11 @@ class Instances(NamedTuple):
     oldest: Ints
     newest: Ints
     reported: Bools  # (objects, streams): the streams that have reported it, ever; (objects, 0) unless reported once
+    # Approximate methods only, otherwise empty: the last window that lacks a tuple because an instance was dropped,
+    lacks: Ints  # per instance: one that was older than it, and newer than the previous instance of its object
+    lost: Ints  # per object: one that was newer than all its instances
+    hashes: Ints  # per object: hash of its content
+    losses: Losses  # objects without instances
     lookup: Lookup
     registers: Ints
 
@@ -112,6 +120,7 @@ class TupleBatch(NamedTuple):
     objects: Ints
     streams: Ints
     values: Floats
+    hashes: Ints  # of the objects; empty for exact methods
 
 
 class InstanceAnswers(NamedTuple):
@@ -125,6 +134,7 @@ class InstanceAnswers(NamedTuple):
     lasts: Ints
     best: Floats
     sure: Ints
+    exact: Ints  # whether the score lacks no tuple; empty for exact methods
     cursor: Ints  # windows and rows written
 
 
@@ -136,7 +146,7 @@ class Scratch(NamedTuple):
     tops: Floats
 
 
-def empty_instances(room: int, streams: int, once: bool) -> Instances:
+def empty_instances(room: int, streams: int, once: bool, lossy: bool) -> Instances:
     """Return empty arrays for `room` instances."""
     some = [np.full(room, NONE, np.int64) for _ in range(11)]
     owners, epochs, dominators, older, newer, after, before, objects, touches, lasts, oldest = some
@@ -164,6 +174,10 @@ def empty_instances(room: int, streams: int, once: bool) -> Instances:
         oldest,
         newest,
         np.zeros((room, streams if once else 0), np.bool_),
+        np.full(room if lossy else 0, NEVER, np.int64),
+        np.full(room if lossy else 0, NEVER, np.int64),
+        np.zeros(room if lossy else 0, np.int64),
+        empty_losses(lossy),
         empty_lookup(room),
         registers,
     )
@@ -204,11 +218,29 @@ def _interval(
     row = _row_of(terms, mask) if terms.masks.size else NONE
     if row == NONE:
         return current, _best_possible(terms, counts, reported, current, scratch)
+    if terms.prospects.gains.size:
+        return current, _best_prospect(terms, current, mask, counts.size, since, left)
     if terms.tails.shape[1] == 0:
         best = _best_expected(terms, counts, since, mask, row, scratch)
     else:
         best = _best_likely(terms, counts, since, left, mask, row, scratch)
     return current, best if best >= terms.hurdle and best > current else current
+
+
+@inner_kernel
+def _best_prospect(terms: Terms, current: float, mask: int, streams: int, since: int, left: int) -> float:
+    """Return the highest score that is worth waiting for."""
+    number = 0
+    for stream in range(streams):
+        number += mask >> stream & 1
+    age = _age(terms, since)
+    life = _age(terms, left)
+    best = current + terms.prospects.gains[number, age, life]
+    if best < terms.hurdle:
+        return current
+    if current < terms.hurdle and not is_worth_waiting(terms.prospects, number, age, life, current, terms.hurdle):
+        return current
+    return best
 
 
 @inner_kernel
@@ -355,6 +387,8 @@ def _remove(all_: Instances, one: int) -> None:
     else:
         all_.older[newer] = older
     if all_.oldest[owner] == NONE:
+        if all_.lost.size and all_.lost[owner] >= registers[NEXT]:
+            note_lost(all_.losses, all_.hashes[owner], all_.lost[owner])
         drop(all_.lookup, place_of(all_.lookup, all_.objects[owner], 0))
         all_.newest[owner] = registers[FREE_OBJECT]
         registers[FREE_OBJECT] = owner
@@ -362,6 +396,20 @@ def _remove(all_: Instances, one: int) -> None:
     all_.after[one] = registers[FREE]
     registers[FREE] = one
     registers[HELD] -= 1
+
+
+@inner_kernel
+def _prune(all_: Instances, one: int) -> None:
+    """Remove an instance that is not expected to be in an answer."""
+    if all_.lost.size:
+        newer = all_.newer[one]
+        if newer == NONE:
+            owner = all_.owners[one]
+            all_.lost[owner] = max(all_.lost[owner], all_.epochs[one])
+        else:
+            all_.lacks[newer] = max(all_.lacks[newer], all_.epochs[one])
+    _remove(all_, one)
+    all_.registers[PRUNED] += 1
 
 
 @inner_kernel
@@ -396,8 +444,7 @@ def _count_up(all_: Instances, terms: Terms, owner: int, since: int, until: int,
             if passed:
                 all_.dominators[other] += 1
             if passed and all_.dominators[other] >= terms.k:
-                _remove(all_, other)
-                all_.registers[PRUNED] += 1
+                _prune(all_, other)
             else:
                 rungs.tighten(best, rung, other)
             other = following
@@ -470,8 +517,7 @@ def _update(all_: Instances, terms: Terms, scratch: Scratch, owner: int, stream:
             # Keep the object: the tuple may start another instance.
             if all_.oldest[owner] == one and following == NONE:
                 return NEVER
-            _remove(all_, one)
-            all_.registers[PRUNED] += 1
+            _prune(all_, one)
         else:
             since = epoch
         one = following
@@ -508,6 +554,9 @@ def _create(
     registers[LAST] = one
     all_.newer[one] = NONE
     all_.older[one] = all_.newest[owner]
+    if all_.lost.size:
+        all_.lacks[one] = all_.lost[owner]
+        all_.lost[owner] = NEVER
     if all_.newest[owner] == NONE:
         all_.oldest[owner] = one
     else:
@@ -520,15 +569,41 @@ def _create(
     all_.dominators[one] = _dominators(all_, terms.k, owner, epoch, best, np.inf) if as_long else 0
     _count_up(all_, terms, owner, since, epoch, -np.inf, current)
     if all_.dominators[one] >= terms.k:
-        _remove(all_, one)
-        registers[PRUNED] += 1
+        _prune(all_, one)
 
 
 @inner_kernel
-def _take_in(
-    all_: Instances, terms: Terms, scratch: Scratch, position: int, object_: int, stream: int, value: float
-) -> None:
+def _note_waiting(known: Ints, terms: Terms, since: int, elapsed: int) -> int:
+    """Count the last part of the time that an object has waited, once for each stream that may report it.
+
+    `since` is the time since its last report, `elapsed` the part that was not counted. Return the number of streams
+    that have reported it.
+    """
+    number = 0
+    for stream in range(known.size):
+        number += known[stream] > 0
+    begin = since - min(since, elapsed)
+    age = _age(terms, begin)
+    while begin < since:
+        end = min(since, terms.ages[age]) if age < terms.ages.size else since
+        terms.prospects.follows[1, number, age] += float(end - begin) * (known.size - number)
+        begin = end
+        age += 1
+    return number
+
+
+@inner_kernel
+def _note_follower(known: Ints, terms: Terms, stream: int, last: int, now: int) -> None:
+    """Count a report by a stream that has not reported the object, and the time that the object has waited."""
+    number = _note_waiting(known, terms, now - last, max(now - terms.prospects.then, 0))
+    if known[stream] == 0:
+        terms.prospects.follows[0, number, _age(terms, now - last)] += 1.0
+
+
+@inner_kernel
+def _take_in(all_: Instances, terms: Terms, scratch: Scratch, rows: TupleBatch, row: int) -> None:
     """Process one tuple."""
+    position, object_, stream, value = rows.positions[row], rows.objects[row], rows.streams[row], rows.values[row]
     registers = all_.registers
     at = place_of(all_.lookup, object_, 0)
     owner = all_.lookup.found[at]
@@ -541,11 +616,17 @@ def _take_in(
         all_.oldest[owner] = NONE
         all_.newest[owner] = NONE
         all_.reported[owner] = False
+        if all_.lost.size:
+            all_.lost[owner] = lost_until(all_.losses, rows.hashes[row], registers[NEXT])
     if all_.reported.shape[1]:
         if all_.reported[owner, stream]:
             registers[REPEATED] += 1
             return
         all_.reported[owner, stream] = True
+    if terms.prospects.follows.size and all_.oldest[owner] != NONE:
+        _note_follower(all_.counts[all_.oldest[owner]], terms, stream, all_.lasts[owner], position)
+    if all_.lost.size:
+        all_.hashes[owner] = rows.hashes[row]
     all_.touches[owner] = registers[SEEN]
     all_.lasts[owner] = position
     registers[SEEN] += 1
@@ -556,8 +637,7 @@ def _take_in(
     if newest < epoch:
         _create(all_, terms, scratch, owner, epoch, since, stream, value)
     if spent != NONE:
-        _remove(all_, spent)
-        registers[PRUNED] += 1
+        _prune(all_, spent)
 
 
 @inner_kernel
@@ -649,6 +729,8 @@ def _answer(all_: Instances, terms: Terms, scratch: Scratch, found: InstanceAnsw
         found.objects[at + place] = all_.objects[owner]
         found.scores[at + place] = all_.current.values[one] + 0.0
         found.lasts[at + place] = all_.lasts[owner]
+        if found.exact.size:
+            found.exact[at + place] = 1 if all_.lacks[one] < all_.registers[NEXT] else 0
         if found.sure.size:
             found.best[at + place] = all_.best.values[one]
             found.sure[at + place] = 1 if _contenders(all_, terms, one) < terms.k else 0
@@ -695,26 +777,27 @@ def advance(
             or all_.best.registers[rungs.PUT] > worn
         ):
             return row, ROOM_NEEDED
-        _take_in(all_, terms, scratch, rows.positions[row], rows.objects[row], rows.streams[row], rows.values[row])
+        _take_in(all_, terms, scratch, rows, row)
     if clock != NEVER and not _answer_until(all_, terms, scratch, found, clock):
         return rows.objects.size, ANSWERS_FULL
     return rows.objects.size, DONE
 
 
 @kernel
-def reconsider(all_: Instances, terms: Terms, scratch: Scratch, now: int) -> None:
-    """Recompute the likely best scores of all instances after the estimates or the time changed."""
+def reconsider(all_: Instances, terms: Terms, scratch: Scratch, now: int, elapsed: int) -> None:
+    """Recompute the likely best scores of all instances, after some time elapsed or the estimates changed."""
     one = all_.registers[FIRST]
     while one != NONE:
         following = all_.after[one]
         owner = all_.owners[one]
         known = all_.counts[all_.oldest[owner]]
         since, left = now - all_.lasts[owner], _left(terms, all_.epochs[one], now)
+        if terms.prospects.follows.size and all_.older[one] == NONE:
+            _note_waiting(known, terms, since, elapsed)
         _, best = _interval(all_, terms, one, known, since, left, scratch)
         _judge(all_, terms.k, one, best)
         if all_.dominators[one] >= terms.k:
-            _remove(all_, one)
-            all_.registers[PRUNED] += 1
+            _prune(all_, one)
         one = following
 
 
