@@ -264,9 +264,8 @@ def relink(chain: RankedList, slots: Int32s, count: int) -> None:
     around[before, NEXT], around[HEAD, BEFORE] = HEAD, before
     r[LENGTH] = count
     half = PAGE // 2
-    for i in range(count // FAR):
-        if i // half == chain.order.size:
-            break
+    chain.sizes[:] = 0
+    for i in range(min(count // FAR, half * chain.order.size)):
         if i % half == 0:
             pages += 1
         page, slot = chain.order[i // half], slots[(i + 1) * FAR - 1]

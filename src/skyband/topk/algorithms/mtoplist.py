@@ -42,8 +42,6 @@ class MTopList(SharedEngine):
     """
 
     name = "mtoplist"
-    #: Batches are used if a new object enters at least so many views on average; 0: always.
-    batches_from = 8
     summary = "many queries: one list, view marks and minimum pointers; every object once (CIKM 2011)"
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
@@ -53,9 +51,7 @@ class MTopList(SharedEngine):
         self._view_marks = kernels.ViewMarks(np.zeros((capacity, 2), np.int32), np.zeros(views, np.int32))
         self._extract = _extract(capacity)
         self._new_objects = _new_objects()
-        registers = np.zeros(mtoplist_batch.REGISTERS, np.int64)
-        registers[mtoplist_batch.LEAST] = self.batches_from
-        self._batch = mtoplist_batch.empty_batch(capacity, views, registers)
+        self._batch = mtoplist_batch.empty_batch(capacity, views, self._batch_registers())
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
         return kernels.advance(

@@ -37,17 +37,8 @@ from skyband.kernels.stream import (
     id_at,
     position_at,
 )
-from skyband.topk.kernels.mtoplist_batch import (
-    END,
-    LEFT,
-    START,
-    WAITS,
-    Batch,
-    choose,
-    complete,
-    insert_waiting,
-    let_wait,
-)
+from skyband.topk.kernels.batches import LEFT, WAITS
+from skyband.topk.kernels.mtoplist_batch import END, START, Batch, begin_batch, complete, insert_waiting, let_wait
 from skyband.topk.kernels.views import (
     BLOCK,
     NEWEST,
@@ -396,7 +387,7 @@ def advance(
         while i < n and position_at(rows, i) < stretch:
             if batch.registers[LEFT] == 0:
                 complete(chain, marks, minima, views, batch)
-                if not choose(chain, views, batch, rows, i):
+                if not begin_batch(chain, views, batch, rows, i):
                     return STATE_FULL, i
             low, stop = i, first_row_at(rows, i, stretch)
             if stop - i > batch.registers[LEFT]:

@@ -28,24 +28,13 @@ from skyband.kernels.ranked_list import (
     relink,
 )
 from skyband.kernels.stream import Floats, Ints, Rows, id_at, position_at
+from skyband.topk.kernels.batches import BATCHES, LEFT, WAITING, WAITS, begin, choose
 from skyband.topk.kernels.views import BLOCK, LIVE, NEWEST, NONE, OLDEST, UNFILLED, Views, find_floor, find_lowest_bar
 
 FAN = 4  # a node of the counting tree has 1 << FAN children
 NEAR = 24  # steps that a pointer walks; a longer way is found with the tree
-SAMPLED = 16  # new objects whose views are counted to choose between batches and single objects
 SHARE = 4  # a batch has a fourth as many objects as there are views and candidates
-TRUSTED = 16  # batches after which the views are counted again
 STRAY = (1 << 31) - 1  # as the first view of an object that belongs to none
-
-# Batch.registers
-LEFT = 0  # rows until the next choice
-WAITS = 1  # 1: pointers and marks wait for the end of the batch
-WAITING = 2  # new objects that are not in the list yet
-LEAST = 3  # new objects that enter at least so many views on average are worth a batch; 0: always
-ENTERED = 4  # views that a new object enters, estimated
-TRUST = 5  # choices for which the estimate is used
-BATCHES = 6  # how many were completed, for tests
-REGISTERS = 7
 
 # ViewMarks.marks
 START = 0
@@ -79,7 +68,7 @@ def empty_batch(capacity: int, views: int, registers: Ints) -> Batch:
     """Return scratch space for a list and a ring of views of these capacities."""
     waiting = capacity // 2
     by_rank = [np.empty(capacity, np.int32) for _ in range(5)]
-    by_view = [np.empty(views, np.int32) for _ in range(4)]
+    by_view = [np.empty(views + 1, np.int32) for _ in range(4)]
     return Batch(
         np.empty(waiting),
         np.empty(waiting, np.int64),
@@ -87,7 +76,7 @@ def empty_batch(capacity: int, views: int, registers: Ints) -> Batch:
         by_rank[0],
         np.empty(capacity, np.int64),
         *by_rank[1:],
-        np.empty(views, np.int64),
+        np.empty(views + 1, np.int64),
         *by_view,
         np.empty(views + 2, np.int32),
         np.empty(sum(tree_levels(capacity)), np.int32),
@@ -105,31 +94,15 @@ def tree_levels(capacity: int) -> list[int]:
 
 
 @kernel
-def choose(chain: RankedList, views: Views, batch: Batch, rows: Rows, at: int) -> bool:
-    """Decide whether the pointers wait, and for how many rows; return False if that needs more room."""
-    r, left = batch.registers, rows.keys.size - at
+def begin_batch(chain: RankedList, views: Views, batch: Batch, rows: Rows, at: int) -> bool:
+    """Begin a batch if it is worth it; return False if that needs more room."""
     held = chain.registers[LENGTH] + views.registers[LIVE]
-    together = max(BLOCK, held // SHARE)
-    r[WAITS], r[LEFT] = 0, min(left, together)
-    if r[LEAST]:
-        if left * BLOCK < held:
-            return True  # few rows, for which single steps are faster
-        if r[TRUST] == 0:
-            entered, r[TRUST] = 0, TRUSTED
-            for i in range(SAMPLED):
-                key = rows.keys[at + left * i // SAMPLED]
-                for bar in views.bars:
-                    entered += key >= bar
-            r[ENTERED] = entered // SAMPLED
-        r[TRUST] -= 1
-        if r[ENTERED] < r[LEAST] or left * r[ENTERED] < held:
-            return True
-    # The last rows of a call do not make a batch of their own.
-    most = left if 2 * left < 3 * together else together
-    if chain.registers[LENGTH] + most >= chain.keys.size or most > batch.keys.size:
-        r[LEFT] = 0
-        return False
-    r[WAITS], r[LEFT] = 1, most
+    count = choose(batch.registers, views, held, held // SHARE, rows, at)
+    if count:
+        if chain.registers[LENGTH] + count >= chain.keys.size or count > batch.keys.size:
+            batch.registers[LEFT] = 0
+            return False
+        begin(batch.registers, count)
     return True
 
 
