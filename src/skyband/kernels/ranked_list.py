@@ -253,18 +253,21 @@ def remove(chain: RankedList, slot: int) -> None:
 
 @kernel
 def relink(chain: RankedList, slots: Int32s, count: int) -> None:
-    """Make the first `count` of `slots`, which are sorted best first, the whole list, and every `FAR`-th an anchor."""
+    """Make the first `count` of `slots`, which are sorted best first, the whole list, and every `FAR`-th an anchor.
+
+    The chain of free slots must not contain them.
+    """
     around, r, pages = chain.around, chain.registers, 0
     before = HEAD
     for i in range(count):
         slot = slots[i]
         around[before, NEXT], around[slot, BEFORE] = slot, before
-        chain.is_anchor[slot] = 0
         before = slot
     around[before, NEXT], around[HEAD, BEFORE] = HEAD, before
     r[LENGTH] = count
     half = PAGE // 2
     chain.sizes[:] = 0
+    chain.is_anchor[:] = 0
     for i in range(min(count // FAR, half * chain.order.size)):
         if i % half == 0:
             pages += 1

@@ -28,7 +28,7 @@ class MTopBand(SharedEngine):
     queries that it still has to answer (adaptive k). Each has a heap of references to its objects, the worst at the
     root. Nothing is recomputed, but every view has its own cost. State: the candidates once, and up to k references for
     each live view. Cost: one comparison for an object that no view accepts; otherwise a comparison for every 64 views
-    and O(log k) for each view entered.
+    and O(log k) for each view entered. If objects enter many views, each set is merged once with a batch of objects.
 
     Shastri, Yang, Rundensteiner, Ward: MTopS: Scalable Processing of Continuous Top-K Multi-Query Workloads, CIKM 2011.
 
@@ -127,8 +127,8 @@ class MTopBand(SharedEngine):
 
 def _batch(capacity: int, views: int, registers: Ints) -> kernels.BandBatch:
     """Return the space for the new objects of a batch."""
-    slots = [np.empty(capacity, np.int32) for _ in range(3)]
-    return kernels.BandBatch(*slots, np.zeros(views, np.int64), registers)
+    slots, best, spare = (np.empty(capacity, np.int32) for _ in range(3))
+    return kernels.BandBatch(slots, best, spare, np.zeros(views, np.int64), registers)
 
 
 def _chain(low: int, high: int) -> Any:

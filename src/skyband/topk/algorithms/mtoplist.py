@@ -28,7 +28,8 @@ class MTopList(SharedEngine):
     those between its marks whose minimum is not in front of it (Lemma 6.3). It leaves the list with the last of them.
     Nothing is recomputed. State: the candidates once, and a few numbers for each live view. Cost: one comparison for an
     object that no view accepts; otherwise a comparison for every 64 views, O(log candidates), and for each view entered
-    one or two pointer steps and a few comparisons to move marks.
+    one or two pointer steps and a few comparisons to move marks. If objects enter many views, all pointers and marks
+    move once for a batch of objects.
 
     Shastri, Yang, Rundensteiner, Ward: MTopS: Scalable Processing of Continuous Top-K Multi-Query Workloads, CIKM 2011.
 

@@ -67,21 +67,27 @@ class Batch(NamedTuple):
 def empty_batch(capacity: int, views: int, registers: Ints) -> Batch:
     """Return scratch space for a list and a ring of views of these capacities."""
     waiting = capacity // 2
-    by_rank = [np.empty(capacity, np.int32) for _ in range(5)]
-    by_view = [np.empty(views + 1, np.int32) for _ in range(4)]
+    order, newer, newest, following, ranks = (np.empty(capacity, np.int32) for _ in range(5))
+    numbers, firsts, minima, stack = (np.empty(views + 1, np.int32) for _ in range(4))
     return Batch(
-        np.empty(waiting),
-        np.empty(waiting, np.int64),
-        np.empty(waiting, np.int64),
-        by_rank[0],
-        np.empty(capacity, np.int64),
-        *by_rank[1:],
-        np.empty(views + 1, np.int64),
-        *by_view,
-        np.empty(views + 2, np.int32),
-        np.empty(sum(tree_levels(capacity)), np.int32),
-        sort_room(waiting),
-        registers,
+        keys=np.empty(waiting),
+        new_positions=np.empty(waiting, np.int64),
+        ids=np.empty(waiting, np.int64),
+        order=order,
+        positions=np.empty(capacity, np.int64),
+        newer=newer,
+        views=newest,
+        following=following,
+        ranks=ranks,
+        starts=np.empty(views + 1, np.int64),
+        numbers=numbers,
+        firsts=firsts,
+        minima=minima,
+        stack=stack,
+        table=np.empty(views + 2, np.int32),
+        tree=np.empty(sum(tree_levels(capacity)), np.int32),
+        room=sort_room(waiting),
+        registers=registers,
     )
 
 
@@ -183,10 +189,10 @@ def find_views(views: Views, batch: Batch, objects: int) -> int:
         table[part] = begun
     table[last + 1] = count
     for rank in range(objects):
-        position, v = batch.positions[rank], np.int64(NONE)
+        position, v = batch.positions[rank], NONE
         if position >= low:
             part = min(last, (position - low) >> shift)
-            v, high = np.int64(table[part]), np.int64(table[part + 1])
+            v, high = int(table[part]), int(table[part + 1])
             while v < high:
                 middle = (v + high) >> 1
                 if starts[middle] <= position:
@@ -252,12 +258,12 @@ def move_pointers(chain: RankedList, minima: Int32s, views: Views, batch: Batch,
         size += width
     tree[:size] = 0
     for v in range(count - 1, -1, -1):
-        rank = np.int64(batch.firsts[v])
+        rank = int(batch.firsts[v])
         while rank != NONE:
             count_object(tree, leaves, rank)
             found += 1
             worst = max(worst, rank)
-            rank = np.int64(batch.following[rank])
+            rank = int(batch.following[rank])
         at = batch.numbers[v] & mask
         k, start = views.ks[at], batch.starts[v]
         rank = worst
@@ -265,8 +271,8 @@ def move_pointers(chain: RankedList, minima: Int32s, views: Views, batch: Batch,
             steps = NEAR + 1
             if views.counts[at] == k:
                 # The pointer moves up by one object of the view for each new object in front of it.
-                rank = np.int64(batch.ranks[minima[at]])
-                steps = np.int64(batch.newer[rank])
+                rank = int(batch.ranks[minima[at]])
+                steps = int(batch.newer[rank])
             if steps > NEAR:
                 rank = rank_of_kth(batch, leaves, start, k)
             else:
@@ -300,7 +306,7 @@ def move_marks(chain: RankedList, marks: Int32s, batch: Batch, objects: int, cou
             depth -= 1
         stack[depth] = v
         depth += 1
-        rank = np.int64(batch.firsts[v])
+        rank = int(batch.firsts[v])
         while rank != NONE:
             # The last view of an object is the last up to this one whose minimum is not in front of it.
             low, high, step = depth - 1, depth, 1
@@ -317,7 +323,7 @@ def move_marks(chain: RankedList, marks: Int32s, batch: Batch, objects: int, cou
                     low = middle
             if low >= 0:
                 marks[order[rank], END] = batch.numbers[stack[low]]
-            rank = np.int64(batch.following[rank])
+            rank = int(batch.following[rank])
     kept, around, free = 0, chain.around, chain.registers[FREE]
     for rank in range(objects):
         slot = order[rank]
