@@ -32,7 +32,7 @@ _PRE = (
 )
 _BYTES = (
     "State is counted in bytes of arrays. An object has 24 bytes here and a reference 4, so with ten windows the "
-    "paper's own formulas give MinTopk 15 % less than PreTopk; the links of its list, which they leave out, take more "
+    "paper's own formulas give MinTopk 15 % less than PreTopk; the links of its list, which they omit, take more "
     "than that (decision 88)."
 )
 _SMALL = "The smallest window is as long as k: all of it is kept, and flat arrays need the least room for that."

@@ -47,7 +47,7 @@ def choose(registers: Ints, views: Views, held: int, together: int, rows: Rows, 
         r[TRUST] -= 1
         if r[ENTERED] < r[LEAST] or left * r[ENTERED] < held:
             return 0
-    # The last rows of a call do not make a batch of their own.
+    # The last rows of a call do not make a separate batch.
     return int(left if 2 * left < 3 * together else together)
 
 

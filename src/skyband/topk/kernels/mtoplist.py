@@ -38,7 +38,7 @@ from skyband.kernels.stream import (
     position_at,
 )
 from skyband.topk.kernels.batches import LEFT, WAITS
-from skyband.topk.kernels.mtoplist_batch import END, START, Batch, begin_batch, complete, insert_waiting, let_wait
+from skyband.topk.kernels.mtoplist_batch import END, START, ListBatch, begin_batch, complete, insert_waiting, let_wait
 from skyband.topk.kernels.views import (
     BLOCK,
     NEWEST,
@@ -320,7 +320,7 @@ def answer_windows(
     view_marks: ViewMarks,
     meta: SharedViews,
     extract: Extract,
-    batch: Batch,
+    batch: ListBatch,
     moment: int,
     first: int,
     answers: Answers,
@@ -363,7 +363,7 @@ def advance(
     meta: SharedViews,
     extract: Extract,
     some: NewObjects,
-    batch: Batch,
+    batch: ListBatch,
     rows: Rows,
     at: int,
     watermark: int,

@@ -41,7 +41,7 @@ START = 0
 END = 1
 
 
-class Batch(NamedTuple):
+class ListBatch(NamedTuple):
     """Scratch space; only its registers are used between batches."""
 
     keys: Floats  # the new objects that wait
@@ -64,12 +64,12 @@ class Batch(NamedTuple):
     registers: Ints
 
 
-def empty_batch(capacity: int, views: int, registers: Ints) -> Batch:
+def empty_batch(capacity: int, views: int, registers: Ints) -> ListBatch:
     """Return scratch space for a list and a ring of views of these capacities."""
     waiting = capacity // 2
     order, newer, newest, following, ranks = (np.empty(capacity, np.int32) for _ in range(5))
     numbers, firsts, minima, stack = (np.empty(views + 1, np.int32) for _ in range(4))
-    return Batch(
+    return ListBatch(
         keys=np.empty(waiting),
         new_positions=np.empty(waiting, np.int64),
         ids=np.empty(waiting, np.int64),
@@ -100,7 +100,7 @@ def tree_levels(capacity: int) -> list[int]:
 
 
 @kernel
-def begin_batch(chain: RankedList, views: Views, batch: Batch, rows: Rows, at: int) -> bool:
+def begin_batch(chain: RankedList, views: Views, batch: ListBatch, rows: Rows, at: int) -> bool:
     """Begin a batch if it is worth it; return False if that needs more room."""
     held = chain.registers[LENGTH] + views.registers[LIVE]
     count = choose(batch.registers, views, held, held // SHARE, rows, at)
@@ -113,7 +113,7 @@ def begin_batch(chain: RankedList, views: Views, batch: Batch, rows: Rows, at: i
 
 
 @kernel
-def let_wait(batch: Batch, floor: float, rows: Rows, low: int, high: int) -> None:
+def let_wait(batch: ListBatch, floor: float, rows: Rows, low: int, high: int) -> None:
     """Keep the rows that may belong to a view for the end of the batch."""
     count = batch.registers[WAITING]
     for i in range(low, high):
@@ -128,7 +128,7 @@ def let_wait(batch: Batch, floor: float, rows: Rows, low: int, high: int) -> Non
 
 
 @kernel
-def insert_waiting(chain: RankedList, marks: Int32s, batch: Batch) -> None:
+def insert_waiting(chain: RankedList, marks: Int32s, batch: ListBatch) -> None:
     """Insert the objects that wait into the list, without marks."""
     for i in range(batch.registers[WAITING]):
         slot = insert(chain, batch.keys[i], batch.new_positions[i], batch.ids[i])
@@ -137,7 +137,7 @@ def insert_waiting(chain: RankedList, marks: Int32s, batch: Batch) -> None:
 
 
 @kernel
-def merge_waiting(chain: RankedList, marks: Int32s, batch: Batch) -> int:
+def merge_waiting(chain: RankedList, marks: Int32s, batch: ListBatch) -> int:
     """Number the objects of the list and those that wait, best first; return how many there are."""
     keys, positions, around = chain.keys, chain.positions, chain.around
     count = batch.registers[WAITING]
@@ -170,7 +170,7 @@ def merge_waiting(chain: RankedList, marks: Int32s, batch: Batch) -> int:
 
 
 @kernel
-def find_views(views: Views, batch: Batch, objects: int) -> int:
+def find_views(views: Views, batch: ListBatch, objects: int) -> int:
     """Number the live views, and chain the objects by the newest that starts at or before them; return their number."""
     starts, table, mask, count = batch.starts, batch.table, views.starts.size - 1, 0
     for w in range(views.registers[OLDEST], views.registers[NEWEST] + 1):
@@ -219,7 +219,7 @@ def count_object(tree: Int32s, leaves: int, rank: int) -> None:
 
 
 @inner_kernel
-def rank_of_kth(batch: Batch, leaves: int, start: int, k: int) -> int:
+def rank_of_kth(batch: ListBatch, leaves: int, start: int, k: int) -> int:
     """The rank of the k-th best object in the tree, which contains all those at or after `start`. There must be one."""
     tree, base, width, level = batch.tree, 0, leaves, 0
     while width > 1 << FAN:
@@ -248,7 +248,7 @@ def rank_of_kth(batch: Batch, leaves: int, start: int, k: int) -> int:
 
 
 @kernel
-def move_pointers(chain: RankedList, minima: Int32s, views: Views, batch: Batch, objects: int, count: int) -> None:
+def move_pointers(chain: RankedList, minima: Int32s, views: Views, batch: ListBatch, objects: int, count: int) -> None:
     """Find the minimum of every view, the newest first: each contains the objects of the newer ones and its own."""
     mask, tree, leaves = views.starts.size - 1, batch.tree, (objects >> FAN) + 1
     found, worst, unfilled = 0, -1, 0
@@ -291,7 +291,7 @@ def move_pointers(chain: RankedList, minima: Int32s, views: Views, batch: Batch,
 
 
 @kernel
-def move_marks(chain: RankedList, marks: Int32s, batch: Batch, objects: int, count: int) -> None:
+def move_marks(chain: RankedList, marks: Int32s, batch: ListBatch, objects: int, count: int) -> None:
     """Find the first and the last view of every object; keep only those that belong to a view in the list."""
     minima, stack, order = batch.minima, batch.stack, batch.order
     reached, depth = 0, 0
@@ -338,7 +338,7 @@ def move_marks(chain: RankedList, marks: Int32s, batch: Batch, objects: int, cou
 
 
 @kernel
-def complete(chain: RankedList, marks: Int32s, minima: Int32s, views: Views, batch: Batch) -> None:
+def complete(chain: RankedList, marks: Int32s, minima: Int32s, views: Views, batch: ListBatch) -> None:
     """Bring the list, all pointers and all marks up to date, if they wait."""
     r = batch.registers
     r[LEFT] = 0
