@@ -10,8 +10,8 @@ from skyband.kernels._jit import kernel
 from skyband.kernels.stream import Ints, Rows
 from skyband.topk.kernels.views import BLOCK, Views
 
-SAMPLED = 16  # new objects whose views are counted
-TRUSTED = 16  # choices after which they are counted again
+SAMPLED = 64  # new objects whose views are counted
+TRUSTED = 64  # choices after which they are counted again
 
 # Registers of a batch
 LEFT = 0  # rows until the next choice
