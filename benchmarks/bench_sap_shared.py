@@ -127,7 +127,7 @@ def run(*, quick: bool = False) -> None:
     """Measure the grid and print the ratios."""
     if not quick:
         report.into_page("sap-shared-machine", report.machine(), page=PAGE)
-    cap, rows, ratios = (2.0 if quick else 5.0), [], []
+    cap, rows, ratios = (0.5 if quick else 1.2), [], []
     for name in (*SHARED, ALONE):
         timed(Place("uniform", queries=2, slide=1, window=100, k=2), name, 300.0)  # compiles
     for place in places(quick=quick):

@@ -20,12 +20,12 @@ MEASURES: dict[str, Callable[[Cell], float]] = {
 TIME, BYTES = MEASURES
 
 _LIST_BYTES = (
-    "MTopList's skip list has links of several levels and two marks for each object. MTopBand stores an object once, "
-    "and a reference of 4 bytes for each view that predicts it, which is less while an object is in few views."
+    "MTopList's list has links and two marks for each object, and room for a batch of new ones. MTopBand stores an "
+    "object once, and a reference of 4 bytes for each view that predicts it: less while an object is in few views."
 )
 _BAND = (
-    "With arbitrary windows, slides and k, nearly every query has separate views. MTopBand then updates as many heaps "
-    "as the separate runs do."
+    "With arbitrary windows, slides and k, nearly every query has separate views. With few queries MTopBand updates as "
+    "many heaps as the separate runs do; with many, it merges each set with a batch of new objects."
 )
 _FEW = "With ten queries there is little to share: each has views that no other has, and all of them are in one list."
 _APART = (
@@ -33,7 +33,9 @@ _APART = (
     "are rejected by one comparison. So there is less to share; and rows of answers, which are written here, cost all "
     "methods the same."
 )
-_MEMORY = "The links of the skip list do not shrink with sharing; a separate run holds at most k · (1 + ln c) objects."
+_MEMORY = (
+    "A hundred bytes for each view do not shrink with sharing; a separate run holds at most k · (1 + ln c) objects."
+)
 
 
 def _panels(kind: Kind) -> Callable[[Scale], list[Panel]]:

@@ -9,15 +9,25 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import skyband as sb
+from skyband.topk.algorithms.mtoplist import MTopList
 from skyband.topk.kernels.views import NEWEST, live_numbers
 from tests import oracle
 from tests.conformance.test_many_queries import named
 from tests.drive import push_time, time_query
 from tests.streams import asked, time_rows
+
+
+@pytest.fixture(autouse=True, scope="module", params=[MTopList.batches_from, 0], ids=["single", "batches"])
+def one_way_to_move_pointers(request):
+    """Pointers and marks move with each new object, or once for all objects of a push."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MTopList, "batches_from", request.param)
+        yield
 
 
 class IntegratedList:
@@ -87,7 +97,7 @@ def several(draw, **fixed):
     return [oracle.Asked(fixed.get("k", query.k), query.size, query.slide, query.origin) for query in drawn]
 
 
-batches = st.sampled_from([1, 1, 2, 5])
+batches = st.sampled_from([1, 1, 2, 5, 30])
 
 
 @given(queries=several(), rows=time_rows(most=30), batch=batches)

@@ -71,6 +71,31 @@ def test_insertions_and_removals_in_any_order(values, seed):
     check(chain, [])
 
 
+@pytest.mark.parametrize("count", [0, 1, 11, 12, 200, 1_500])
+def test_a_list_linked_at_once_can_be_changed_like_any_other(count):
+    draw, chain, held = random.Random(count), ranked_list.empty_ranked_list(), []
+    for number in range(1_500):
+        if chain.registers[FREE] == 0:
+            chain = ranked_list.with_more_slots(chain)
+        row = (draw.random(), number, number)
+        held.append((*row, int(insert(chain, *row))))
+    chain = ranked_list.with_more_slots(chain)
+    draw.shuffle(held)
+    for *_, slot in held[count:]:  # freed as they are, anchors or not
+        chain.around[slot, NEXT], chain.registers[FREE] = chain.registers[FREE], slot
+    held = sorted(held[:count], reverse=True)
+    ranked_list.relink(chain, np.array([slot for *_, slot in held], np.int32), count)
+    check(chain, held)
+    for number in range(1_500, 1_700):
+        row = (draw.random(), number, number)
+        held.append((*row, int(insert(chain, *row))))
+    held.sort(reverse=True)
+    check(chain, held)
+    for *_, slot in held:
+        remove(chain, slot)
+    check(chain, [])
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_sorted_insertions_need_few_anchors_and_no_long_walks(order):
     chain = ranked_list.empty_ranked_list(5_000)

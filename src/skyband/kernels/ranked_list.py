@@ -74,13 +74,14 @@ def empty_ranked_list(capacity: int = 16) -> RankedList:
 
 
 def with_more_slots(old: RankedList) -> RankedList:
-    """Return the same list with an eighth more capacity; slots keep their numbers. Call it only if no slot is free."""
+    """Return the same list with an eighth more capacity; slots keep their numbers."""
     capacity = old.keys.size
     new = empty_ranked_list(capacity + max(16, capacity // 8))
     for name in RankedList._fields[:-1]:
         source = getattr(old, name)
         getattr(new, name)[: source.shape[0]] = source
     new.registers[:] = old.registers
+    new.around[-1, NEXT] = old.registers[FREE]
     new.registers[FREE] = capacity
     return new
 
@@ -248,3 +249,30 @@ def remove(chain: RankedList, slot: int) -> None:
     around[slot, NEXT] = r[FREE]
     r[FREE] = slot
     r[LENGTH] -= 1
+
+
+@kernel
+def relink(chain: RankedList, slots: Int32s, count: int) -> None:
+    """Make the first `count` of `slots`, which are sorted best first, the whole list, and every `FAR`-th an anchor.
+
+    The chain of free slots must not contain them.
+    """
+    around, r, pages = chain.around, chain.registers, 0
+    before = HEAD
+    for i in range(count):
+        slot = slots[i]
+        around[before, NEXT], around[slot, BEFORE] = slot, before
+        before = slot
+    around[before, NEXT], around[HEAD, BEFORE] = HEAD, before
+    r[LENGTH] = count
+    half = PAGE // 2
+    chain.sizes[:] = 0
+    chain.is_anchor[:] = 0
+    for i in range(min(count // FAR, half * chain.order.size)):
+        if i % half == 0:
+            pages += 1
+        page, slot = chain.order[i // half], slots[(i + 1) * FAR - 1]
+        chain.anchors[page, i % half], chain.anchor_keys[page, i % half] = slot, chain.keys[slot]
+        chain.sizes[page] = i % half + 1
+        chain.is_anchor[slot] = 1
+    r[PAGES] = pages

@@ -11,8 +11,8 @@ from skyband.errors import UnsupportedError
 from skyband.kernels.stream import Answers, Ints, Rows
 from skyband.topk.algorithms.base import Objects, State, packed, with_room
 from skyband.topk.algorithms.shared import SharedEngine
+from skyband.topk.kernels import batches, pretopk
 from skyband.topk.kernels import mtopband as kernels
-from skyband.topk.kernels import pretopk
 from skyband.topk.kernels.views import BLOCK, NONE, moved
 from skyband.topk.query import TopK
 
@@ -28,7 +28,7 @@ class MTopBand(SharedEngine):
     queries that it still has to answer (adaptive k). Each has a heap of references to its objects, the worst at the
     root. Nothing is recomputed, but every view has its own cost. State: the candidates once, and up to k references for
     each live view. Cost: one comparison for an object that no view accepts; otherwise a comparison for every 64 views
-    and O(log k) for each view entered.
+    and O(log k) for each view entered. If objects enter many views, each set is merged once with a batch of objects.
 
     Shastri, Yang, Rundensteiner, Ward: MTopS: Scalable Processing of Continuous Top-K Multi-Query Workloads, CIKM 2011.
 
@@ -64,12 +64,16 @@ class MTopBand(SharedEngine):
             registers,
         )
         self._picked = np.empty(BLOCK, np.int64)
+        self._batch = _batch(self._pool.keys.size, views, self._batch_registers())
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
-        return kernels.advance(self._pool, self._bands, self._meta, self._picked, rows, at, watermark, first, answers)
+        return kernels.advance(
+            self._pool, self._bands, self._meta, self._picked, self._batch, rows, at, watermark, first, answers
+        )
 
     def _grow(self) -> None:
-        if self._bands.registers[kernels.RESUME_AT] != NONE:
+        if self._bands.registers[kernels.RESUME_AT] != NONE or self._batch.registers[batches.LACKS]:
+            self._batch.registers[batches.LACKS] = 0
             if self._bands.references.size >= MOST_REFERENCES:
                 raise UnsupportedError(
                     f"the sets of {self.views} open views exceed {MOST_REFERENCES} references, the limit of mtopband. "
@@ -79,12 +83,18 @@ class MTopBand(SharedEngine):
             references[: self._bands.references.size] = self._bands.references
             self._bands = self._bands._replace(references=references)
             return
-        self._grow_views()
-        if self._pool.registers[pretopk.FREE] == pretopk.NO_SLOT:
+        if not self._grow_views():
             capacity = self._pool.keys.size
+            free = self._pool.registers[pretopk.FREE]
             self._pool = with_room(self._pool, 2 * capacity, keep=["registers"])
             self._pool.references[capacity:] = _chain(capacity, 2 * capacity)
+            self._pool.references[-1] = -2 - free
             self._pool.registers[pretopk.FREE] = capacity
+        self._fit_batch()
+
+    def _fit_batch(self) -> None:
+        """Extend the scratch space to the capacities of the pool and of the views."""
+        self._batch = _batch(self._pool.keys.size, self._meta.views.starts.size, self._batch.registers)
 
     def _move_views(self, live: Ints, capacity: int) -> None:
         old = self._bands
@@ -112,6 +122,13 @@ class MTopBand(SharedEngine):
         super().load(state)
         self._pool = pretopk.Pool(**state["pool"])
         self._bands = kernels.Bands(**state["bands"])
+        self._fit_batch()
+
+
+def _batch(capacity: int, views: int, registers: Ints) -> kernels.BandBatch:
+    """Return the space for the new objects of a batch."""
+    slots, best, spare = (np.empty(capacity, np.int32) for _ in range(3))
+    return kernels.BandBatch(slots, best, spare, np.zeros(views, np.int64), registers)
 
 
 def _chain(low: int, high: int) -> Any:

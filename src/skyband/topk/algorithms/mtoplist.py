@@ -12,6 +12,7 @@ from skyband.kernels.stream import Answers, Ints, Rows
 from skyband.topk.algorithms.base import Objects, State, packed, with_more_rows
 from skyband.topk.algorithms.shared import SharedEngine
 from skyband.topk.kernels import mtoplist as kernels
+from skyband.topk.kernels import mtoplist_batch
 from skyband.topk.kernels.views import BLOCK, moved
 from skyband.topk.query import TopK
 
@@ -27,7 +28,8 @@ class MTopList(SharedEngine):
     those between its marks whose minimum is not in front of it (Lemma 6.3). It leaves the list with the last of them.
     Nothing is recomputed. State: the candidates once, and a few numbers for each live view. Cost: one comparison for an
     object that no view accepts; otherwise a comparison for every 64 views, O(log candidates), and for each view entered
-    one or two pointer steps and a few comparisons to move marks.
+    one or two pointer steps and a few comparisons to move marks. If objects enter many views, all pointers and marks
+    move once for a batch of objects.
 
     Shastri, Yang, Rundensteiner, Ward: MTopS: Scalable Processing of Continuous Top-K Multi-Query Workloads, CIKM 2011.
 
@@ -49,20 +51,37 @@ class MTopList(SharedEngine):
         capacity, views = self._list.keys.size, self._meta.views.starts.size
         self._view_marks = kernels.ViewMarks(np.zeros((capacity, 2), np.int32), np.zeros(views, np.int32))
         self._extract = _extract(capacity)
-        self._batch = _batch()
+        self._new_objects = _new_objects()
+        self._batch = mtoplist_batch.empty_batch(capacity, views, self._batch_registers())
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
         return kernels.advance(
-            self._list, self._view_marks, self._meta, self._extract, self._batch, rows, at, watermark, first, answers
+            self._list,
+            self._view_marks,
+            self._meta,
+            self._extract,
+            self._new_objects,
+            self._batch,
+            rows,
+            at,
+            watermark,
+            first,
+            answers,
         )
 
     def _grow(self) -> None:
-        self._grow_views()
-        if self._list.registers[ranked_list.FREE] == 0:
+        if not self._grow_views():
             self._list = ranked_list.with_more_slots(self._list)
             capacity = self._list.keys.size
             self._view_marks = self._view_marks._replace(marks=with_more_rows(self._view_marks.marks, capacity))
             self._extract = _extract(capacity)
+        self._fit_batch()
+
+    def _fit_batch(self) -> None:
+        """Extend the scratch space to the capacities of the list and of the views."""
+        self._batch = mtoplist_batch.empty_batch(
+            self._list.keys.size, self._meta.views.starts.size, self._batch.registers
+        )
 
     def _move_views(self, live: Ints, capacity: int) -> None:
         # Objects in the list have marks on live views; marks of free slots are undefined.
@@ -94,6 +113,7 @@ class MTopList(SharedEngine):
         self._list = ranked_list.RankedList(**state["list"])
         self._view_marks = kernels.ViewMarks(**state["careers"])
         self._extract = _extract(self._list.keys.size)
+        self._fit_batch()
 
 
 def _extract(capacity: int) -> kernels.Extract:
@@ -107,7 +127,7 @@ def _extract(capacity: int) -> kernels.Extract:
     )
 
 
-def _batch() -> kernels.NewObjects:
+def _new_objects() -> kernels.NewObjects:
     """Return the buffers for objects that are offered together."""
     numbers = [np.empty(kernels.TOGETHER, np.int64) for _ in range(5)]
     return kernels.NewObjects(np.empty(kernels.TOGETHER), *numbers)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
 
 from skyband.errors import UnsupportedError
 from skyband.kernels.stream import Ints
 from skyband.topk.algorithms.base import Engine, State, kernel_queries, packed
+from skyband.topk.kernels import batches
 from skyband.topk.kernels import views as kernels
 from skyband.topk.kernels.agenda import Agenda
 from skyband.topk.query import TopK
@@ -22,6 +25,8 @@ class SharedEngine(Engine):
     """Keep the live views of all queries: one for each start of an unanswered window."""
 
     shares = True
+    #: New objects wait for a batch if they enter at least so many views on average; 0: always.
+    batches_from: ClassVar[int] = 8
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
@@ -35,6 +40,12 @@ class SharedEngine(Engine):
         self._meta = kernels.SharedViews(
             plan, kernels.empty_views(), kernels.empty_progress(plan), *kernels.empty_agendas(plan)
         )
+
+    def _batch_registers(self) -> Ints:
+        """Return the registers of batches before the first one."""
+        registers = np.zeros(batches.REGISTERS, np.int64)
+        registers[batches.LEAST] = self.batches_from
+        return registers
 
     @abstractmethod
     def _move_views(self, live: Ints, capacity: int) -> None:

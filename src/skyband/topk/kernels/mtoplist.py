@@ -20,6 +20,7 @@ from skyband.kernels.ranked_list import (
     lacks_room,
     remove,
 )
+from skyband.kernels.ranked_list import LENGTH as OBJECTS
 from skyband.kernels.select import insertion_sort
 from skyband.kernels.stream import (
     ANSWERS_FULL,
@@ -31,10 +32,13 @@ from skyband.kernels.stream import (
     Ints,
     Rows,
     close_window,
+    first_row_at,
     has_room,
     id_at,
     position_at,
 )
+from skyband.topk.kernels.batches import LEFT, WAITS
+from skyband.topk.kernels.mtoplist_batch import END, START, ListBatch, begin_batch, complete, insert_waiting, let_wait
 from skyband.topk.kernels.views import (
     BLOCK,
     NEWEST,
@@ -64,11 +68,6 @@ TOGETHER = 64  # most objects that are offered together
 # Extract.registers
 LENGTH = 0
 LAST = 1  # the slot that was copied last
-
-
-# ViewMarks.marks
-START = 0
-END = 1
 
 
 class ViewMarks(NamedTuple):
@@ -164,15 +163,15 @@ def move_mark(chain: RankedList, view_marks: ViewMarks, views: Views, slot: int,
 
 
 @inner_kernel
-def ranked_before(batch: NewObjects, count: int, key: float, position: int, id_: int) -> int:
+def ranked_before(some: NewObjects, count: int, key: float, position: int, id_: int) -> int:
     """Number of new objects, which are sorted best first, that are not worse than the given one."""
     found = 0
     for i in range(count):  # no branch on a key: compiles to vector instructions
-        found += batch.keys[i] > key
+        found += some.keys[i] > key
     while (
         found < count
-        and batch.keys[found] == key
-        and not beats(key, position, id_, key, batch.positions[found], batch.ids[found])
+        and some.keys[found] == key
+        and not beats(key, position, id_, key, some.positions[found], some.ids[found])
     ):
         found += 1
     return found
@@ -180,7 +179,7 @@ def ranked_before(batch: NewObjects, count: int, key: float, position: int, id_:
 
 @inner_kernel
 def update_view(
-    chain: RankedList, view_marks: ViewMarks, views: Views, extract: Extract, batch: NewObjects, count: int, w: int
+    chain: RankedList, view_marks: ViewMarks, views: Views, extract: Extract, some: NewObjects, count: int, w: int
 ) -> int:
     """Add the new objects to the top k of view `w` as far as they belong to it; return how many do.
 
@@ -195,11 +194,11 @@ def update_view(
         return 0
     steps = entered = count
     if held == k:
-        steps = entered = ranked_before(batch, count, chain.keys[slot], positions[slot], chain.ids[slot])
+        steps = entered = ranked_before(some, count, chain.keys[slot], positions[slot], chain.ids[slot])
         if steps == 0:
             return 0
     else:
-        last = batch.slots[count - 1]
+        last = some.slots[count - 1]
         if held == 0 or beats(
             chain.keys[slot], positions[slot], chain.ids[slot], chain.keys[last], positions[last], chain.ids[last]
         ):
@@ -224,39 +223,39 @@ def update_view(
 
 @kernel
 def offer(
-    chain: RankedList, view_marks: ViewMarks, views: Views, extract: Extract, batch: NewObjects, count: int
+    chain: RankedList, view_marks: ViewMarks, views: Views, extract: Extract, some: NewObjects, count: int
 ) -> None:
     """Add `count` new objects, which all arrived between two events, to the list and to the views.
 
     The pointer of a view moves once for all of them. Views can be updated in any order: a mark that moves to a view
     which is not up to date moves on when that view is updated.
     """
-    insertion_sort(batch.keys, batch.positions, batch.ids, 0, count)
+    insertion_sort(some.keys, some.positions, some.ids, 0, count)
     oldest, mask, marks = views.registers[OLDEST], views.starts.size - 1, view_marks.marks
     for i in range(count - 1, -1, -1):  # an object equal to others in all three is inserted before them
-        slot = insert(chain, batch.keys[i], batch.positions[i], batch.ids[i])
-        batch.slots[i] = slot
+        slot = insert(chain, some.keys[i], some.positions[i], some.ids[i])
+        some.slots[i] = slot
         marks[slot, START] = marks[slot, END] = NONE
         # The views that contain the first i + 1 new objects, but not the next one.
-        batch.first[i], batch.last[i] = views.registers[NEWEST] + 1, oldest - 1
-    best, picked = batch.keys[0], extract.picked
+        some.first[i], some.last[i] = views.registers[NEWEST] + 1, oldest - 1
+    best, picked = some.keys[0], extract.picked
     block = next_block(views.lowest_bars, 0, best)
     while block * BLOCK < views.bars.size:
         for pick in range(accepting_views(views.bars, block, best, picked)):
             w = oldest + ((picked[pick] - oldest) & mask)
-            entered = update_view(chain, view_marks, views, extract, batch, count, w) - 1
+            entered = update_view(chain, view_marks, views, extract, some, count, w) - 1
             if entered >= 0:
-                batch.first[entered] = min(batch.first[entered], w)
-                batch.last[entered] = max(batch.last[entered], w)
+                some.first[entered] = min(some.first[entered], w)
+                some.last[entered] = max(some.last[entered], w)
         find_lowest_bar(views.bars, views.lowest_bars, block)
         block = next_block(views.lowest_bars, block + 1, best)
     first, last = views.registers[NEWEST] + 1, oldest - 1
     for i in range(count - 1, -1, -1):
-        first, last = min(first, batch.first[i]), max(last, batch.last[i])
+        first, last = min(first, some.first[i]), max(last, some.last[i])
         if first > last:
-            leave(chain, extract, batch.slots[i])
+            leave(chain, extract, some.slots[i])
         else:
-            marks[batch.slots[i], START], marks[batch.slots[i], END] = first, last
+            marks[some.slots[i], START], marks[some.slots[i], END] = first, last
     find_floor(views)
 
 
@@ -292,13 +291,15 @@ def shrink(chain: RankedList, view_marks: ViewMarks, views: Views, extract: Extr
 
 @kernel
 def write_answer(chain: RankedList, extract: Extract, start: int, count: int, answers: Answers) -> None:
-    """Write the `count` best objects at or after `start`."""
+    """Write the `count` best objects at or after `start`, or all if there are fewer."""
     known, at, i = extract.registers[LENGTH], answers.cursor[ROWS], 0
     stop = at + count
     while at < stop:
         if i == known:
             # An object that leaves the list while answers are written is in no live view, so its copy is harmless.
             slot = chain.around[extract.registers[LAST], NEXT]
+            if slot == HEAD:
+                break
             extract.keys[i], extract.positions[i], extract.ids[i] = (
                 chain.keys[slot],
                 chain.positions[slot],
@@ -310,7 +311,7 @@ def write_answer(chain: RankedList, extract: Extract, start: int, count: int, an
         at += extract.positions[i] >= start
         i += 1
     extract.registers[LENGTH] = known
-    answers.cursor[ROWS] = stop
+    answers.cursor[ROWS] = at
 
 
 @kernel
@@ -319,12 +320,13 @@ def answer_windows(
     view_marks: ViewMarks,
     meta: SharedViews,
     extract: Extract,
+    batch: ListBatch,
     moment: int,
     first: int,
     answers: Answers,
 ) -> bool:
     """Answer all windows that end at or before `moment`; return False if the answers lack room."""
-    views, queries = meta.views, meta.plan.queries
+    views, queries, waits = meta.views, meta.plan.queries, batch.registers[WAITS]
     while is_due(meta, moment):
         query = query_due(meta)
         w = view_due(meta, query)
@@ -332,14 +334,24 @@ def answer_windows(
             at = w & (views.starts.size - 1)
             start = views.starts[at]
             if not queries.full_only[query] or start >= first:
-                count = min(queries.ks[query], views.counts[at])
+                held = views.counts[at]
+                if waits:
+                    # In a batch, a view may have more objects than are counted.
+                    insert_waiting(chain, view_marks.marks, batch)
+                    held = chain.registers[OBJECTS]
+                count = min(queries.ks[query], held)
                 if not has_room(answers, count):
                     return False
                 write_answer(chain, extract, start, count, answers)
                 close_window(answers, query, start + queries.sizes[query])
             k = k_without(meta, w, query)
             if k < views.ks[at]:
-                shrink(chain, view_marks, views, extract, w, k)
+                if not waits:
+                    shrink(chain, view_marks, views, extract, w, k)
+                else:
+                    views.ks[at] = k
+                    if k == 0:
+                        close_view(views, w)
         pass_query(meta)
     return True
 
@@ -350,7 +362,8 @@ def advance(
     view_marks: ViewMarks,
     meta: SharedViews,
     extract: Extract,
-    batch: NewObjects,
+    some: NewObjects,
+    batch: ListBatch,
     rows: Rows,
     at: int,
     watermark: int,
@@ -358,34 +371,45 @@ def advance(
     answers: Answers,
 ) -> tuple[int, int]:
     """Process the rows from index `at` on and answer all windows that end at or before the watermark."""
-    views, n, i = meta.views, rows.keys.size, at
+    views, n, i, marks, minima = meta.views, rows.keys.size, at, view_marks.marks, view_marks.minima
     while True:
         due = position_at(rows, i) if i < n else watermark
-        if not answer_windows(chain, view_marks, meta, extract, due, first, answers):
-            return ANSWERS_FULL, i
+        is_answered = answer_windows(chain, view_marks, meta, extract, batch, due, first, answers)
         extract.registers[LENGTH], extract.registers[LAST] = 0, HEAD
-        if i == n:
-            return DONE, n
+        if not is_answered or i == n:
+            complete(chain, marks, minima, views, batch)
+            return DONE if is_answered else ANSWERS_FULL, i
         if not open_views(meta, due):
+            complete(chain, marks, minima, views, batch)
             return STATE_FULL, i
         schedule_ends(meta, due)
         stretch = boundary(meta)
         while i < n and position_at(rows, i) < stretch:
-            # Collect objects that may enter some view, up to the next event.
-            count, low = 0, i
-            while count < batch.keys.size:
-                if rows.keys[i] >= views.floor[0]:
-                    if lacks_room(chain, count + 1):
-                        break
-                    batch.keys[count], batch.positions[count] = rows.keys[i], position_at(rows, i)
-                    batch.ids[count] = id_at(rows, i)
-                    count += 1
-                i += 1
-                if i == n or position_at(rows, i) >= stretch:
-                    break
-            if i > low:
-                views.registers[NEWEST_POSITION] = position_at(rows, i - 1)
-            if count:
-                offer(chain, view_marks, views, extract, batch, count)
-            elif i == low:
-                return STATE_FULL, i
+            if batch.registers[LEFT] == 0:
+                complete(chain, marks, minima, views, batch)
+                if not begin_batch(chain, views, batch, rows, i):
+                    return STATE_FULL, i
+            low, stop = i, first_row_at(rows, i, stretch)
+            if stop - i > batch.registers[LEFT]:
+                stop = i + batch.registers[LEFT]
+            if batch.registers[WAITS]:
+                let_wait(batch, views.floor[0], rows, i, stop)
+                i = stop
+            while i < stop:
+                # Collect objects that may enter some view, up to the next event.
+                count, before = 0, i
+                while i < stop and count < some.keys.size:
+                    if rows.keys[i] >= views.floor[0]:
+                        if lacks_room(chain, count + 1):
+                            break
+                        some.keys[count], some.positions[count] = rows.keys[i], position_at(rows, i)
+                        some.ids[count] = id_at(rows, i)
+                        count += 1
+                    i += 1
+                if count:
+                    views.registers[NEWEST_POSITION] = position_at(rows, i - 1)
+                    offer(chain, view_marks, views, extract, some, count)
+                elif i == before:
+                    return STATE_FULL, i
+            views.registers[NEWEST_POSITION] = position_at(rows, stop - 1)
+            batch.registers[LEFT] -= stop - low
