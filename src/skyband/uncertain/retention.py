@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 from skyband.uncertain import stream_ranking
@@ -73,6 +74,7 @@ def negligible_for(query: UncertainTopK) -> float:
     return stream_ranking.NEGLIGIBLE if query.stream is not None or query.weights is not None else NEGLIGIBLE
 
 
+@cache
 def needed_mean(k: int, negligible: float) -> float | None:
     """Return how large the sum of the probabilities of N must be for any number of tuples to be dropped.
 
