@@ -8,7 +8,7 @@ python -m benchmarks scale [--quick]
 3. Micro-batches on Spark on this machine are measured. Spark's constants are fitted to some of them, and the model
    predicts the others.
 4. The model says at which rate each station takes as long as the micro-batch.
-5. The one shard of an uncertain query is measured with a full window, in the simulator and on Spark, up to that rate.
+5. The one shard of an uncertain query is measured with a full window, in the simulator and on Spark.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from math import inf, isqrt
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +36,7 @@ from benchmarks.simulated_cluster import SimulatedCluster, Step
 from skyband.spark import answers, session
 from skyband.spark.combiners import COMBINERS
 from skyband.topk.warmup import warm_up
+from skyband.uncertain.retention import needed_mean, negligible_for
 
 PAGE = report.REPORTS / "scale.md"
 SECOND = 1_000_000
@@ -95,9 +97,18 @@ def totals(**more: Any) -> sb.AggregateTopK:
     return sb.AggregateTopK(**{"name": "totals", "k": 10, "key": "g", "value": "s", **windows, **more})
 
 
-def unsure(probability: str, seconds: int = 60) -> sb.UncertainTopK:
+def unsure(seconds: int = 60, semantics: Any = "pk-topk") -> sb.UncertainTopK:
     size = f"{seconds} seconds"
-    return sb.UncertainTopK(name="unsure", k=10, by="s", probability=probability, size=size, every="1 second")
+    return sb.UncertainTopK(
+        name="unsure", k=10, by="s", probability="p", size=size, every="1 second", semantics=semantics
+    )
+
+
+def unsure_depth() -> int:
+    """Return how many better tuples are enough to drop one, with the mean probability of `rows_of`."""
+    mean = needed_mean(10, negligible_for(unsure()))
+    assert mean is not None
+    return round(mean / 0.55)
 
 
 def rows_of(random: np.random.Generator, rows: int, low: int, groups: int, length: int = SECOND) -> pa.Table:
@@ -153,6 +164,14 @@ class Model(NamedTuple):
         rows = tasks * kept_rows(rate * BUDGET / tasks, k) / combiners
         return self.combiner.seconds(envelope=tasks / combiners, row=rows)
 
+    def unsure_shard(self, tasks: float, rate: float, *, window: int = 60, combiners: float = 0) -> float:
+        """Return the seconds of the one shard of an uncertain query, whose tasks drop what has enough better tuples."""
+        senders, depth = combiners or tasks, unsure_depth()
+        rows = senders * kept_rows(rate * BUDGET / senders, depth)
+        # A store is pruned when it has twice as many tuples as after the last time.
+        held = 2 * kept_rows(rate * window, depth)
+        return self.unsure.seconds(envelope=senders, row=rows, **{"held row": held})
+
     def totals_shard(self, tasks: float, rate: float, *, keys: int, shards: int, combiners: float = 0) -> float:
         senders = combiners or tasks
         rows = senders * distinct_keys(rate * BUDGET / senders, keys) / shards
@@ -199,8 +218,8 @@ def _total_cases(*, quick: bool) -> list[Case]:
 
 
 def _unsure_cases(*, quick: bool) -> list[Case]:
-    sizes = [(2, 100), (4, 200)] if quick else [(4, 500), (10, 2000), (10, 10_000), (100, 500)]
-    return [Case([unsure("p")], tasks, rows, steps=steps) for tasks, rows in sizes for steps in (2, 6)]
+    sizes = [(2, 100), (4, 200)] if quick else [(4, 500), (10, 2000), (10, 10_000), (40, 5000), (100, 500), (400, 500)]
+    return [Case([unsure()], tasks, rows, steps=steps) for tasks, rows in sizes for steps in (2, 6)]
 
 
 def _merge_cases(*, quick: bool) -> list[Case]:
@@ -237,7 +256,9 @@ def _fitted(tops: Sequence[Measured], sums: Sequence[Measured], unsures: Sequenc
             [{"answer": one.step.answer_rows} for one in merges],
             [one.step.merge_seconds for one in merges],
         ),
-        unsure=fitted(("fixed", "row", "held row"), [one.counts for one in unsures], [one.shard for one in unsures]),
+        unsure=fitted(
+            ("fixed", "envelope", "row", "held row"), [one.counts for one in unsures], [one.shard for one in unsures]
+        ),
     )
 
 
@@ -280,25 +301,35 @@ def _many_queries(model: Model) -> None:
     report.show("scale-queries", "Many queries", heads, rows, write=True, page=PAGE)
 
 
-ROWS = 2000  # of a task on Spark
-STAGE = ("batch", "task", "combiner stage")  # Spark's constants
+STAGE = ("batch", "task", "row", "combiner stage")  # Spark's constants
 
 
 class Point(NamedTuple):
     """A micro-batch on Spark."""
 
     tasks: int
+    rows: int  # of a task
     combiners: int
     is_fitted: bool  # otherwise it is predicted
     seconds: float = 0.0
 
+    @property
+    def name(self) -> str:
+        return f"{self.tasks} tasks of {self.rows:,} rows, {self.combiners or 'no'} combiners"
 
-POINTS = [Point(4, 0, True), Point(16, 0, True), Point(64, 0, True), Point(64, 8, True),
-          Point(32, 0, False), Point(128, 0, False), Point(128, 11, False)]  # fmt: skip
-QUICK_POINTS = [Point(2, 0, True), Point(8, 0, True), Point(8, 2, True), Point(4, 0, False)]
+
+POINTS = [
+    Point(4, 2000, 0, True), Point(16, 2000, 0, True), Point(64, 2000, 0, True), Point(64, 2000, 8, True),
+    Point(8, 100_000, 0, True),
+    Point(32, 2000, 0, False), Point(96, 2000, 0, False), Point(96, 2000, 10, False), Point(16, 50_000, 0, False),
+]  # fmt: skip
+QUICK_POINTS = [Point(2, 200, 0, True), Point(8, 200, 0, True), Point(8, 200, 2, True), Point(2, 2000, 0, True),
+                Point(4, 200, 0, False)]  # fmt: skip
 BATCHES = 5
-RATES = (2_500, 5_000, 10_000, 20_000)  # tuples per second of an uncertain query
-WINDOW = 60  # seconds, of its window
+ROUNDS = 3
+RATES = {"pk-topk": (10_000, 100_000), "expected-rank": (2_500, 5_000, 10_000)}  # tuples per second
+QUICK_RATES = {"pk-topk": (100, 200), "expected-rank": (100, 200)}
+WINDOW = 60  # seconds, of an uncertain query
 CORES = 2
 
 
@@ -311,22 +342,22 @@ class _Spark:
 
     def tops(self, point: Point) -> list[float]:
         """Measure micro-batches with so many tasks, without the first two."""
-        folder = self._home / f"in-{point.tasks}"
+        folder = self._home / f"in-{point.tasks}-{point.rows}"
         if not folder.exists():
-            _write(folder, [[ROWS] * point.tasks] * BATCHES)
+            _write(folder, [[point.rows] * point.tasks] * BATCHES)
         self.spark.conf.set(COMBINERS, str(point.combiners))
         found = self._ran(folder, [top()], point.tasks, shards=1)
-        print(f"Spark, {point.tasks} tasks, {point.combiners} combiners: {found}", flush=True)
+        print(f"Spark, {point.name}: {found}", flush=True)
         return found[2:]
 
-    def unsures(self, rate: int, window: int) -> float:
+    def unsures(self, semantics: str, rate: int, window: int) -> float:
         """Measure the median time of a micro-batch of one second, when the window of an uncertain query is full."""
         folder = self._home / f"unsure-{rate}"
         _write(folder, [[rate * (window - 1)], *[[rate]] * 6], begin=window - 1)
         self.spark.conf.set(COMBINERS, "0")
-        found = self._ran(folder, [unsure("p", window)], 1)
+        found = self._ran(folder, [unsure(window, semantics)], 1)
         shutil.rmtree(folder)
-        print(f"Spark, uncertain, {rate} rows/s: {found}", flush=True)
+        print(f"Spark, {semantics}, {rate} rows/s: {found}", flush=True)
         return statistics.median(found[2:])
 
     def _ran(self, folder: Path, queries: list[Any], files: int, **more: Any) -> list[float]:
@@ -356,20 +387,27 @@ def _write(folder: Path, batches: Sequence[Sequence[int]], begin: int = 1) -> No
         low += length
 
 
-def _measured_on_spark(*, quick: bool) -> tuple[list[Point], dict[int, float]]:
+OnSpark = dict[str, dict[int, float]]  # by semantics and rate: seconds of a micro-batch
+
+
+def _measured_on_spark(*, quick: bool) -> tuple[list[Point], OnSpark]:
     """Measure micro-batches of a top-k query, and those of an uncertain query by rate."""
     home = Path(tempfile.mkdtemp(prefix="skyband-bench-"))
     cluster = _Spark(home)
     try:
         plan = QUICK_POINTS if quick else POINTS
-        # Java compiles in the first round, and less and less in the others, so all points take turns.
-        rounds = [[cluster.tops(point) for point in plan] for _ in range(2 if quick else 4)][1:]
+        # Java compiles in the first round, and less and less in the others, so all points take turns. Other work on
+        # the machine makes a micro-batch slower, never faster.
+        rounds = [[cluster.tops(point) for point in plan] for _ in range(2 if quick else ROUNDS)][1:]
         points = [
-            point._replace(seconds=statistics.median(itertools.chain(*found)))
+            point._replace(seconds=min(itertools.chain(*found)))
             for point, found in zip(plan, zip(*rounds, strict=True), strict=True)
         ]
-        rates, window = ((100, 200), 5) if quick else (RATES, WINDOW)
-        return points, {rate: cluster.unsures(rate, window) for rate in rates}
+        window = 5 if quick else WINDOW
+        return points, {
+            semantics: {rate: cluster.unsures(semantics, rate, window) for rate in rates}
+            for semantics, rates in (QUICK_RATES if quick else RATES).items()
+        }
     finally:
         cluster.spark.stop()
         shutil.rmtree(home, ignore_errors=True)
@@ -380,64 +418,81 @@ def _on_spark(model: Model, measured: list[Point], *, write: bool) -> None:
 
     def ours(point: Point) -> float:
         tasks, combiners = point.tasks, point.combiners
-        found = model.task.seconds(row=ROWS) * tasks / CORES
-        found += model.top_shard(tasks, tasks * ROWS / BUDGET, k=10, combiners=combiners)
+        rate = tasks * point.rows / BUDGET
+        found = model.task.seconds(row=point.rows) * tasks / CORES
+        found += model.top_shard(tasks, rate, k=10, combiners=combiners)
         if combiners:
-            found += model.top_combiner(tasks, tasks * ROWS, k=10, combiners=combiners) * combiners / CORES
+            found += model.top_combiner(tasks, rate, k=10, combiners=combiners) * combiners / CORES
         return found
 
     def counts(point: Point) -> dict[str, float]:
         tasks = (point.tasks + point.combiners) / CORES
-        return {"batch": 1, "task": tasks, "combiner stage": float(point.combiners > 0)}
+        rows = point.tasks * point.rows / CORES
+        return {"batch": 1, "task": tasks, "row": rows, "combiner stage": float(point.combiners > 0)}
 
     known = [point for point in measured if point.is_fitted]
-    line = fitted(STAGE, [counts(point) for point in known], [point.seconds - ours(point) for point in known])
+    line = fitted(STAGE, list(map(counts, known)), [point.seconds for point in known], list(map(ours, known)))
     rows = []
     for point in measured:
         predicted = line.seconds(**counts(point)) + ours(point)
-        name = f"{point.tasks} tasks, {point.combiners or 'no'} combiners"
         error = f"{predicted / point.seconds - 1:+.0%}"
         rows.append(
-            [name, "fit" if point.is_fitted else "predicted", f"{predicted:.2f}", f"{point.seconds:.2f}", error]
+            [point.name, "fit" if point.is_fitted else "predicted", f"{predicted:.2f}", f"{point.seconds:.2f}", error]
         )
     heads = ["micro-batch", "use", "model, s", "measured, s", "error"]
     report.show("scale-spark", "Spark on this machine", heads, rows, write=write, page=PAGE)
-    batch, task, stage = line.constants
+    batch, task, row, stage = line.constants
     text = (
-        f"Spark's share: {1e3 * batch:.0f} ms for each micro-batch, {1e3 * task:.1f} ms of a core for each task, and "
-        f"{1e3 * stage:.0f} ms for the stage of combiners."
+        f"Spark's share: {1e3 * batch:.0f} ms for each micro-batch, {1e3 * task:.1f} ms of a core for each task, "
+        f"{1e6 * row:.2f} µs of a core for each row, and {1e3 * stage:.0f} ms for the stage of combiners."
     )
     print(text)
     if write:
         report.into_page("scale-spark-share", text, page=PAGE)
 
 
-def _one_unsure_shard(model: Model, on_spark: dict[int, float], *, write: bool) -> None:
+def _one_unsure_shard(model: Model, on_spark: OnSpark, *, write: bool) -> None:
     """Compare an uncertain query with a full window: the model, the simulator, and Spark."""
     window = WINDOW if write else 5
-    rows, shards = [], {}
-    for rate, seconds in on_spark.items():
-        step = _full_window(rate, window)
-        shards[rate] = max(step.shard_seconds)
-        predicted = model.unsure.seconds(row=rate * BUDGET, **{"held row": step.held})
-        rows.append([f"{rate:,}", f"{step.held:,}", report.bytes_text(step.state_bytes), f"{predicted:.2f}",
-                     f"{shards[rate]:.2f}", f"{seconds:.2f}"])  # fmt: skip
-    heads = ["tuples per second", "tuples held", "state", "shard s, predicted", "shard s", "micro-batch on Spark, s"]
+    rows, texts = [], []
+    for semantics, measured in on_spark.items():
+        shards = {}
+        for rate, seconds in measured.items():
+            step = _full_window(rate, window, semantics)
+            shards[rate] = max(step.shard_seconds)
+            rows.append([f"`{semantics}`", f"{rate:,}", f"{step.received_rows:,}", f"{step.held:,}",
+                         report.bytes_text(step.state_bytes), f"{shards[rate]:.3f}", f"{seconds:.2f}"])  # fmt: skip
+        texts.append(
+            f"With `{semantics}`, a micro-batch of one second takes one second at {_crossing(measured)} tuples per "
+            f"second on Spark, and its shard alone at {_crossing(shards)}."
+        )
+    heads = ["semantics", "tuples per second", "received", "held", "state", "shard s", "micro-batch on Spark, s"]
     report.show("scale-unsure", "The one shard of an uncertain query", heads, rows, write=write, page=PAGE)
-    text = (
-        f"A micro-batch of one second takes one second at {_crossing(on_spark)} tuples per second on Spark, and its "
-        f"shard alone at {_crossing(shards)}."
-    )
+    text = " ".join(texts)
     print(text)
     if write:
         report.into_page("scale-unsure-limit", text, page=PAGE)
+    _unsure_cluster(model, write=write)
 
 
-def _full_window(rate: int, window: int) -> Step:
+def _unsure_cluster(model: Model, *, write: bool) -> None:
+    """Simulate an uncertain query over more tasks than those of the fit."""
+    rows = []
+    for tasks, size in [(1, 100_000), (10, 100_000), (100, 100_000), (1000, 10_000)] if write else [(2, 1000)]:
+        for combiners in (0, isqrt(tasks)) if tasks > 10 else (0,):
+            found = simulated(Case([unsure()], tasks, size, combiners, steps=3))
+            predicted = model.unsure_shard(tasks, tasks * size, window=3, combiners=combiners)
+            rows.append([f"{tasks * size:,}", f"{tasks:,}", f"{combiners or 'no'}", f"{found.step.received_rows:,}",
+                         f"{found.step.held:,}", f"{1e3 * predicted:,.1f}", f"{1e3 * found.shard:,.1f}"])  # fmt: skip
+    heads = ["tuples per second", "tasks", "combiners", "received", "held", "shard ms, predicted", "shard ms"]
+    report.show("scale-unsure-tasks", "An uncertain query over many tasks", heads, rows, write=write, page=PAGE)
+
+
+def _full_window(rate: int, window: int, semantics: str = "pk-topk") -> Step:
     """Run micro-batches of one second after one that fills the window of an uncertain query; return the last."""
     random = np.random.default_rng(1)
     low = 100_000 * SECOND
-    cluster = SimulatedCluster([unsure("p", window)], rows_of(random, 1, 0, 1).schema)
+    cluster = SimulatedCluster([unsure(window, semantics)], rows_of(random, 1, 0, 1).schema)
     cluster.step([rows_of(random, rate * (window - 1), low, 1, (window - 1) * SECOND)])
     for number in range(3):
         _, step = cluster.step([rows_of(random, rate, low + (window - 1 + number) * SECOND, 1)])
@@ -475,6 +530,10 @@ def _limits(model: Model, *, write: bool) -> None:
         combiners = max(1.0, tasks**0.5) if combine else 0
         return model.totals_shard(tasks, rate, keys=keys, shards=shards, combiners=combiners)
 
+    def unsures(rate: float, *, combine: bool) -> float:
+        tasks = model.tasks(rate)
+        return model.unsure_shard(tasks, rate, combiners=max(1.0, tasks**0.5) if combine else 0)
+
     stations = [
         ("one shard, k = 10", limit(lambda rate: alone(rate, 10), BUDGET)),
         ("one shard, k = 1000", limit(lambda rate: alone(rate, 1000), BUDGET)),
@@ -484,10 +543,8 @@ def _limits(model: Model, *, write: bool) -> None:
         ("the same with combiners", limit(lambda rate: keyed(rate, 1000, 32, combine=True), BUDGET)),
         ("aggregate, 1M keys, 32 shards", limit(lambda rate: keyed(rate, 10**6, 32, combine=False), BUDGET)),
         ("aggregate, 1M keys, 256 shards", limit(lambda rate: keyed(rate, 10**6, 256, combine=False), BUDGET)),
-        ("uncertain, 60 s window, no certain tuples",
-         limit(lambda rate: model.unsure.seconds(row=rate * BUDGET, **{"held row": 60 * rate}), BUDGET)),
-        ("uncertain, 5 s window, no certain tuples",
-         limit(lambda rate: model.unsure.seconds(row=rate * BUDGET, **{"held row": 5 * rate}), BUDGET)),
+        ("uncertain, 60 s window, no certain tuples", limit(partial(unsures, combine=False), BUDGET)),
+        ("the same with combiners", limit(partial(unsures, combine=True), BUDGET)),
     ]  # fmt: skip
     rows = [
         [name, "more than 10¹²" if rate == inf else report.amount(float(f"{rate:.2g}")),

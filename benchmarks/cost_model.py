@@ -29,22 +29,33 @@ class Line(NamedTuple):
 _UNIT = {"fixed": "fixed"}
 
 
-def fitted(names: Sequence[str], points: Sequence[dict[str, float]], seconds: Sequence[float]) -> Line:
+def fitted(
+    names: Sequence[str],
+    points: Sequence[dict[str, float]],
+    seconds: Sequence[float],
+    known: Sequence[float] | None = None,
+) -> Line:
     """Fit constants that are not negative, with equal weight for equal relative errors.
 
-    A constant that would be negative is left out, and the others are fitted again.
+    `known` are seconds of each point that other constants explain. A constant that would be negative is left out, and
+    the others are fitted again.
+
+    >>> line = fitted(["fixed", "row"], [{"row": 1}, {"row": 3}], [2.5, 4.5], known=[0.5, 0.5])
+    >>> [round(constant, 9) for constant in line.constants]
+    [1.0, 1.0]
     """
     wanted = np.maximum(np.array(seconds), 1e-6)
     counts = np.array([[{"fixed": 1.0, **point}[name] for name in names] for point in points]) / wanted[:, None]
+    rest = np.ones(len(wanted)) if known is None else 1 - np.array(known) / wanted
     active = list(range(len(names)))
     while True:
-        found = np.linalg.lstsq(counts[:, active], np.ones(len(wanted)), rcond=None)[0]
+        found = np.linalg.lstsq(counts[:, active], rest, rcond=None)[0]
         if (found >= 0).all():
             break
         active.remove(active[int(np.argmin(found))])
     constants = np.zeros(len(names))
     constants[active] = found
-    error = float(np.median(np.abs(counts @ constants - 1)))
+    error = float(np.median(np.abs(counts @ constants - rest)))
     return Line(tuple(names), tuple(map(float, constants)), error)
 
 

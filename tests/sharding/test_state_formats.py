@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+
 import pyarrow as pa
 import pytest
+from benchmarks.simulated_cluster import SimulatedCluster
 
 import skyband as sb
 from skyband.aggregate import open_panes, state_store
@@ -83,3 +86,29 @@ def test_open_panes_reject_a_later_version(monkeypatch):
 def test_the_version_is_no_part_of_what_a_shard_loads():
     plain = decode(StateFormat("test", [unchanged]).encode({"clock": 1}))
     assert plain == {"version": 2, "clock": 1}
+
+
+def test_the_garbage_collector_rests_while_a_shard_is_resumed():
+    """Thousands of stored queries are thousands of small objects, which would cause collections in every step."""
+    queries = [sb.TopK(name=f"q{k}", k=k, by="s", size="1 minute") for k in range(1, 400)]
+    schema = pa.schema({"ts": pa.timestamp("us", "UTC"), "id": pa.int64(), "s": pa.float64()})
+    plan = SimulatedCluster(queries, schema).plan.plan
+    kind = shard_type(plan)
+    stored = kind(plan, 0).state()
+    before, collected = gc.get_threshold(), []
+    gc.callbacks.append(lambda phase, info: collected.append(phase))
+    gc.set_threshold(100, 1, 1)
+    try:
+        decode(stored)
+        assert collected, "this many objects cause collections"
+        gc.collect()
+        collected.clear()
+        kind.resume(plan, 0, stored)
+        assert len(collected) <= 2, "at most one, after it"
+        assert gc.isenabled()
+        with pytest.raises(sb.SnapshotError, match="damaged"):
+            kind.resume(plan, 0, stored[:-1])
+        assert gc.isenabled()
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.pop()

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
+from skyband.kernels.reduce import mark_outweighed
 from skyband.uncertain.plan import UncertainPlan
 from skyband.uncertain.reducer import ID, TIME, columns_of, stream_column, weigh_rows
+from skyband.uncertain.retention import needed_mean
 from skyband.uncertain.shard import UncertainShard
 from tests.uncertain import oracle
 
@@ -158,6 +160,68 @@ def test_the_same_answers_as_from_all_rows(seed):
             (row["id"], row["score"], round(row["probability"], 12), row.get("stream"))
         )
     assert once.told() == whole
+
+
+CROWD = [
+    {"k": 2},
+    {"k": 5, "semantics": "global-topk"},
+    {"k": 3, "semantics": "u-kranks"},
+    {"k": 3, "semantics": "pt-k", "threshold": 0.05},
+    {"k": 3, "stream": "site"},
+    {"k": 3, "semantics": "prf", "weights": [1.0, -0.5, 0.25]},
+    {"k": 3, "semantics": "prf", "alpha": 0.2},
+]
+
+
+@pytest.mark.parametrize("asked", [*([one] for one in CROWD), CROWD], ids=lambda asked: str(len(asked)))
+def test_the_same_answers_if_no_tuple_is_certain(asked):
+    """Many uncertain tuples in a unit: those with enough better ones behind them are in no answer."""
+    shared = {"size": "20 milliseconds", "every": "10 milliseconds", "by": "s", "probability": "p", "rule": "r"}
+    queries = [sb.UncertainTopK(name=f"q{at}", **shared, **more) for at, more in enumerate(asked)]
+    draw = random.Random(5)
+    rows = [
+        (10_000 + 10 * at, float(draw.randint(0, 2000)), draw.uniform(0.4, 0.99), None, at, draw.choice("xyz"))
+        if draw.random() < 0.99 else (10_000 + 10 * at, float(draw.randint(0, 2000)), 1 / 128, "a", at, "x")
+        for at in range(4000)
+    ]  # fmt: skip
+    found = []
+    for cut in (True, False):
+        run, mine = Run(plan_of(queries, cut=cut)), random.Random(1)
+        for low in range(0, len(rows), 1500):
+            run.batch(mine, rows[low : low + 1500])
+            run.restart()
+        found.append(run.end())
+        assert (run.pruned > 100) == cut
+    assert found[0] == found[1]
+    assert found[0]
+
+
+def test_the_most_probable_list_may_have_any_tuple():
+    rows = [(1000 + at, float(at), 0.9, None, at, "x") for at in range(900)]
+    lists = sb.UncertainTopK(**ONE, name="lists", semantics="u-topk")
+    assert len(kept_of([lists], rows)[0]) == 900
+    assert len(kept_of([sb.UncertainTopK(**ONE), lists], rows)[0]) == 900
+    kept = kept_of([sb.UncertainTopK(**ONE)], rows)[0]
+    assert kept == list(range(900 - len(kept), 900))
+    assert len(kept) == 1 + int(needed_mean(1, 1e-30) / 0.9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_outweighs_a_tuple(seed):
+    """The tuples of the kernel are those of the definition; equal scores at one position do not beat each other."""
+    draw = np.random.default_rng(seed)
+    n, unit, needed = 120, 40, float(draw.integers(1, 12))
+    scores, positions = draw.integers(0, 12, n).astype(float), draw.integers(0, 100, n)
+    weights = draw.integers(0, 9, n) / 8  # sums are exact
+    found = np.zeros(n, bool)
+    order = np.argsort(positions, kind="stable")
+    mark_outweighed(scores, positions, order, weights, needed, unit, np.empty(n, np.int64), found)
+    better = (scores[None] > scores[:, None]) | (
+        (scores[None] == scores[:, None]) & (positions[None] > positions[:, None])
+    )
+    places = np.argsort(order)
+    later = (places[None] > places[:, None]) & (positions[None] // unit == positions[:, None] // unit)
+    assert found.tolist() == ((better & later) @ weights >= needed).tolist()
 
 
 def kept_of(queries, rows):

@@ -78,7 +78,7 @@ def test_as_one_monitor_over_the_ordered_stream(seed):
 
 @pytest.mark.parametrize("queries", [WEIGHED[:3], WEIGHED])
 def test_ranking_functions_in_a_pipeline(queries):
-    """With certain tuples, so that the reducer drops some: not while a query has weights for all ranks."""
+    """With certain tuples, so that the reducer drops some; not if a query has weights for all ranks, for so few."""
     positions, scores, chances, rules, ids = drawn(3, n=300)
     positions = positions[0] + (positions - positions[0]) // 8000 * 1000
     chances = np.where([rule is None for rule in rules], 1.0, chances)
@@ -88,7 +88,6 @@ def test_ranking_functions_in_a_pipeline(queries):
     batches = [(rows.slice(low, 31), None) for low in range(0, positions.size, 31)]
     found, _ = run(plan, batches, restarts=True)
     assert [round_(row) for row in found.to_pylist()] == [round_(row) for row in expected]
-    assert (plan.cuts[0] is None) == (len(queries) == 4)
     sent = sum(one.rows.num_rows for one in weigh_rows(plan, rows.to_batches()))
     assert (sent < positions.size) == (len(queries) == 3)
 

@@ -147,20 +147,44 @@ def mark_unbeaten(
 
 
 @kernel
-def mark_hopeful(
-    keys: Floats,
-    positions: Ints,
-    rows: Ints,
-    certain: Ints,
-    unit: int,
-    k: int,
-    heap_keys: Floats,
-    heap_positions: Ints,
-    kept: Ints,
-) -> None:
-    """Mark in `kept` the tuples that fewer than k later and certain ones beat before the next multiple of `unit`.
+def _add(heap: Ints, size: int, row: int, keys: Floats, positions: Ints) -> None:
+    """Add a row to a heap of `size` rows with the worst one at the root."""
+    at = size
+    while at > 0:
+        above = heap[(at - 1) // 2]
+        if not sinks(keys[row], positions[row], keys[above], positions[above]):
+            break
+        heap[at] = above
+        at = (at - 1) // 2
+    heap[at] = row
 
-    `rows` maps an index in the order by position to the tuple.
+
+@kernel
+def _remove_worst(heap: Ints, size: int, keys: Floats, positions: Ints) -> None:
+    """Remove the root of a heap of `size` rows."""
+    row, at = heap[size - 1], 0
+    while True:
+        child = 2 * at + 1
+        if child >= size - 1:
+            break
+        left, right = heap[child], heap[min(child + 1, size - 2)]
+        if sinks(keys[right], positions[right], keys[left], positions[left]):
+            child, left = child + 1, right
+        if not sinks(keys[left], positions[left], keys[row], positions[row]):
+            break
+        heap[at] = left
+        at = child
+    heap[at] = row
+
+
+@kernel
+def mark_outweighed(
+    keys: Floats, positions: Ints, rows: Ints, weights: Floats, needed: float, unit: int, heap: Ints, found: Bools
+) -> None:
+    """Mark in `found` the tuples whose later and better ones, before the next multiple of `unit`, weigh `needed`.
+
+    `rows` maps an index in the order by position to the tuple. The heap has as few of the best later tuples as weigh
+    `needed`: if a tuple is better than the worst of them, the better ones weigh less.
     """
     low, n = 0, rows.size
     while low < n:
@@ -168,15 +192,19 @@ def mark_hopeful(
         high = low + 1
         while high < n and positions[rows[high]] < end:
             high += 1
-        size = 0
+        size, total = 0, 0.0
         for i in range(high - 1, low - 1, -1):
             row = rows[i]
-            key, position = keys[row], positions[row]
-            if size == k and sinks(key, position, heap_keys[0], heap_positions[0]):
+            if total >= needed and sinks(keys[row], positions[row], keys[heap[0]], positions[heap[0]]):
+                found[row] = True
                 continue
-            kept[row] = 1
-            if certain[row] != 0:
-                size = put(heap_keys, heap_positions, size, k, key, position)
+            if weights[row] > 0:
+                _add(heap, size, row, keys, positions)
+                size, total = size + 1, total + weights[row]
+            while size > 0 and total - weights[heap[0]] >= needed:
+                total -= weights[heap[0]]
+                _remove_worst(heap, size, keys, positions)
+                size -= 1
         low = high
 
 

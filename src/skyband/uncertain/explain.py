@@ -40,8 +40,8 @@ def page(queries: Sequence[UncertainTopK], *, on_spark: bool = False, plan: str 
         ]
     if on_spark:
         lines += ["", "On Spark, one task ranks all tuples of a class, because any tuple can rank before any other."]
-        if queries[0].axis == "time":
-            lines.append("Earlier tasks drop tuples that are sure to be beaten by k certain tuples.")
+        if queries[0].axis == "time" and not all(query.needs_all_tuples for query in queries):
+            lines.append("Earlier tasks drop tuples on which no answer depends, because enough better ones follow.")
     return "\n".join(lines)
 
 

@@ -8,7 +8,7 @@ from math import gcd
 from typing import NamedTuple
 
 from skyband.sharding.plan import ShardPlan
-from skyband.uncertain.query import UncertainTopK, classes_of, depth_of, stream_of
+from skyband.uncertain.query import UncertainTopK, classes_of, stream_of
 
 __all__ = ["PaneCut", "UncertainPlan", "cut_of"]
 
@@ -17,7 +17,7 @@ class PaneCut(NamedTuple):
     """Parameters for pruning tuples in the reducer: no window ends between two multiples of `unit`."""
 
     unit: int
-    k: int  # the last rank that matters to a query
+    queries: tuple[UncertainTopK, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +54,7 @@ class UncertainPlan(ShardPlan):
 
 
 def cut_of(together: tuple[UncertainTopK, ...]) -> PaneCut | None:
-    """Return the pruning parameters of a class. Count windows, and queries to which all ranks matter, allow none."""
-    depth = depth_of(together)
-    if together[0].axis == "count" or depth is None:
+    """Return the pruning parameters of a class. Count windows, and queries that need all tuples, allow none."""
+    if together[0].axis == "count" or any(query.needs_all_tuples for query in together):
         return None
-    return PaneCut(gcd(*(query.window.slide for query in together)), depth)
+    return PaneCut(gcd(*(query.window.slide for query in together)), tuple(together))

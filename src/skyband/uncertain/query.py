@@ -34,7 +34,6 @@ __all__ = [
     "checked_epsilon",
     "checked_meaning",
     "classes_of",
-    "depth_of",
     "requests_of",
     "require_one_size",
     "require_one_size_per_class",
@@ -196,6 +195,18 @@ class UncertainTopK(Query):
         return self.k if self.weights is None else len(self.weights)
 
     @property
+    def needs_all_tuples(self) -> bool:
+        """Whether answers depend on every tuple of the window, however many better ones there are.
+
+        >>> import skyband as sb
+        >>> sb.UncertainTopK(k=3, size=9).needs_all_tuples
+        False
+        >>> sb.UncertainTopK(k=3, size=9, semantics="expected-rank").needs_all_tuples
+        True
+        """
+        return self.semantics == "expected-rank" or self.alpha == 1.0
+
+    @property
     def ranked_text(self) -> str:
         """Short description of the ranking.
 
@@ -229,12 +240,6 @@ class UncertainTopK(Query):
 def stream_of(queries: Iterable[UncertainTopK]) -> str | None:
     """Return the `stream` expression of a class of queries, None if all of them rank tuples."""
     return next((query.stream for query in queries if query.stream is not None), None)
-
-
-def depth_of(queries: Iterable[UncertainTopK]) -> int | None:
-    """Return the last rank that matters to any of the queries, None if all ranks matter."""
-    depths = [query.depth for query in queries]
-    return None if None in depths else max(depth for depth in depths if depth is not None)
 
 
 def requests_of(queries: Iterable[UncertainTopK]) -> tuple[tuple[int, int], ...]:

@@ -1,18 +1,16 @@
 """Convert a task's rows to uncertain tuples and drop those that cannot be in any answer.
 
 Windows end at multiples of a *unit*, because all times of the plan are multiples of it. Let x be a tuple without a
-rule. Let there be k better tuples that are certain (probability 1, without a rule), located at x's position or after
-it, and before the next multiple of the unit. Every window that contains x ends at that multiple or later. So it also
-contains these k tuples, and they do not leave before x does. In every window with x:
+rule. Let N be better tuples at x's position or after it, and before the next multiple of the unit. Every window that
+contains x ends at that multiple or later. So it also contains N, whose tuples do not leave before x does. That is the
+condition of `retention`, which says when no answer depends on x: if k tuples of N are certain (probability 1, without a
+rule), or if the probabilities of N have a large sum. Tasks do not know how many tuples others drop, so the sum is so
+large that the bounds of any number of tuples add up to something negligible.
 
-- at least k better tuples exist: ``Pr_k(x) = 0``, x is not the i-th best of any world for i <= k, and is in no list;
-- a tuple T that is worse than x has the same k better tuples: ``Pr_k(T) = 0`` with and without x.
-
-So no probability depends on x, in any window, for any k in use. Expected ranks are an exception, because they depend on
-all tuples. Dropping x does not affect lateness: if x is not late, the k tuples after it are not late either. A tuple
-with a rule is never dropped, because the probability sum of its rule must be known. For each ranked stream, the newest
-tuple before a multiple of the unit is kept: it determines when the stream was last seen, in every window with x. The
-first tuple of the stream may be dropped: one of the k tuples is in the same unit, where the plan begins.
+Dropping x does not affect lateness: if x is not late, N is not late either. A tuple with a rule is never dropped,
+because the probability sum of its rule must be known. For each ranked stream, the newest tuple before a multiple of the
+unit is kept: it determines when the stream was last seen, in every window with x. The first tuple of the stream may be
+dropped: N is in the same unit, where the plan begins.
 """
 
 from __future__ import annotations
@@ -28,12 +26,13 @@ import pyarrow.compute as pc
 
 from skyband.data.arrow import one
 from skyband.errors import InvalidInputError
-from skyband.kernels.reduce import mark_hopeful
+from skyband.kernels.reduce import mark_outweighed
 from skyband.kernels.stream import Floats, Ints
 from skyband.sharding.envelope import Envelope, Histogram, Note, gathered
 from skyband.sharding.rows import positions_of, scores_of
 from skyband.uncertain.plan import PaneCut, UncertainPlan
 from skyband.uncertain.query import UncertainTopK
+from skyband.uncertain.retention import needed_mean, needed_sum, retention_of
 from skyband.windows import ALWAYS, NEVER
 
 __all__ = [
@@ -48,6 +47,7 @@ __all__ = [
 ]
 
 TIME, ID = "__skyband_time", "__skyband_id"
+_ROUNDING = 1 + 1e-6  # sums of many weights are rounded
 
 
 def columns_of(number: int) -> tuple[str, str, str]:
@@ -148,15 +148,27 @@ def _tuples(plan: UncertainPlan, number: int, timed: pa.Table, positions: Ints) 
 
 
 def possible_answers(cut: PaneCut, positions: Ints, scores: Floats, chances: Floats, ruled: Any) -> Any:
-    """Return a mask of the tuples that may be in an answer."""
-    certain = (chances >= 1) & ~ruled
-    if int(certain.sum()) < cut.k:
-        return np.ones(scores.size, bool)
-    order = np.argsort(positions, kind="stable")
-    kept = ruled.astype(np.int64)
-    heap = np.empty(cut.k), np.empty(cut.k, np.int64)
-    mark_hopeful(scores, positions, order, certain.astype(np.int64), cut.unit, cut.k, *heap, kept)
-    return kept > 0
+    """Return a mask of the tuples on which an answer may depend."""
+    needed = retention_of(cut.queries)
+    assert needed is not None
+    order, heap = np.argsort(positions, kind="stable"), np.empty(scores.size, np.int64)
+
+    def outweighed(weights: Floats, least: float) -> Any:
+        found = np.zeros(scores.size, bool)
+        if weights.sum() >= least:
+            mark_outweighed(scores, positions, order, weights, least, cut.unit, heap, found)
+        return found
+
+    dropped = ~ruled
+    if needed.k:
+        in_no_rank = outweighed(((chances >= 1) & ~ruled).astype(float), needed.k)
+        mean = needed_mean(needed.k, needed.negligible)
+        if mean is not None:
+            in_no_rank |= outweighed(chances, mean * _ROUNDING)
+        dropped &= in_no_rank
+    for alpha in needed.alphas:
+        dropped &= outweighed(-np.log1p((alpha - 1) * chances), needed_sum(alpha) * _ROUNDING)
+    return ~dropped
 
 
 def newest_of_streams(unit: int, positions: Ints, streams: pa.Array) -> Any:

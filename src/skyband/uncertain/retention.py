@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 from skyband.uncertain import stream_ranking
@@ -35,7 +36,9 @@ from skyband.uncertain.query import UncertainTopK
 from skyband.uncertain.ranking_functions import LEAST
 from skyband.uncertain.single_pass import NEGLIGIBLE
 
-__all__ = ["Retention", "needed_sum", "negligible_for", "retention_of"]
+__all__ = ["Retention", "needed_mean", "needed_sum", "negligible_for", "retention_of"]
+
+_OF_ONE = 1e-20  # share of a single tuple in what is negligible; no window contains so many tuples
 
 
 class Retention(NamedTuple):
@@ -55,7 +58,7 @@ def retention_of(queries: Iterable[UncertainTopK]) -> Retention | None:
     """
     queries = tuple(queries)
     alphas = sorted({query.alpha for query in queries if query.alpha is not None})
-    if any(query.semantics == "expected-rank" for query in queries) or 1.0 in alphas:
+    if any(query.needs_all_tuples for query in queries):
         return None
     ranks = [query for query in queries if query.depth is not None]
     k = max((query.depth or 0 for query in ranks), default=0)
@@ -69,6 +72,27 @@ def negligible_for(query: UncertainTopK) -> float:
     if query.threshold is not None:
         return min(NEGLIGIBLE, 1e-20 * query.threshold)
     return stream_ranking.NEGLIGIBLE if query.stream is not None or query.weights is not None else NEGLIGIBLE
+
+
+@cache
+def needed_mean(k: int, negligible: float) -> float | None:
+    """Return how large the sum of the probabilities of N must be for any number of tuples to be dropped.
+
+    The bounds of all of them then add up to less than `negligible`, so that those who drop them, such as the tasks of
+    a cluster, need not know of each other. None if this is impossible, as for ``u-topk``.
+
+    >>> [round(needed_mean(k, 1e-30)) for k in (1, 10, 100)], needed_mean(10, 0.0)
+    ([115, 149, 335], None)
+    """
+    limit = _OF_ONE * negligible
+    if limit <= 0:
+        return None
+    fewer, low, high = k - 1, float(k), k - 2 * math.log(limit) + 10.0 * k
+    while high - low > 1e-9 * high:
+        mean = (low + high) / 2
+        exponent = fewer - mean + (fewer * math.log(mean / fewer) if fewer else 0.0)
+        low, high = (low, mean) if exponent <= math.log(limit) else (mean, high)
+    return high
 
 
 def needed_sum(alpha: float) -> float:
