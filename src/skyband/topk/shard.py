@@ -27,7 +27,7 @@ from skyband.topk.plan import Scan, TopKPlan, scans_of
 from skyband.topk.query import TopK, topk_from
 from skyband.topk.reducer import TopKNote
 from skyband.topk.shard_answers import AnsweredWindows, NewestAnswers, answered, changed, joined, listed, tables
-from skyband.topk.window_bounds import starts_of
+from skyband.topk.window_bounds import all_sliding, last_ends, starts_of
 from skyband.topk.window_ranking import Lined, Ranking, rank_rows
 from skyband.windows import ALWAYS, NEVER
 
@@ -162,6 +162,8 @@ class TopKShard(Shard):
         since = np.array([self._reported_since(query, first) for query in queries], np.int64)
         starts = starts_of(queries, windows.queries, windows.ends)
         reported = is_final & (starts >= since[windows.queries])
+        if self.clock > self.reached and not all_sliding(queries):
+            reported &= windows.ends <= last_ends(queries, self.newest)[windows.queries]
         return chosen(windows, reported)
 
     def _reported_since(self, query: TopK, first: int) -> int:

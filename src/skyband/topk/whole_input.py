@@ -29,7 +29,7 @@ from skyband.topk.algorithms.panes import Panes
 from skyband.topk.group_windows import rank_group_windows
 from skyband.topk.plan import TopKPlan
 from skyband.topk.query import TopK
-from skyband.topk.window_bounds import starts_of
+from skyband.topk.window_bounds import all_sliding, last_ends, starts_of
 from skyband.topk.window_ranking import Lined, rank_rows
 from skyband.windows import ALWAYS, NEVER
 
@@ -114,7 +114,7 @@ def _rank_scan(
         counted = np.arange(positions.size) - np.repeat(begins[:-1], np.diff(begins))
         lined, final, first = lined._replace(positions=counted), np.diff(begins), 0
     else:
-        last = int(positions.max(initial=ALWAYS)) + max(query.window.longest for query in queries)
+        last = int(positions.max(initial=ALWAYS)) + max(query.window.tail for query in queries)
         final, first = np.full(begins.size - 1, last), int(positions.min(initial=NEVER))
     # The input's row of each place in the stream's order; None: the same number.
     places = rows if order is None else order if rows is None else rows[order]
@@ -133,6 +133,9 @@ def _ranked(plan: TopKPlan, queries: Sequence[TopK], lined: Lined, final: Ints, 
     found = rank_rows(engine_named(plan.algorithm), queries, lined, np.full(groups, ALWAYS), final).windows
     owner = np.zeros_like(found.ends) if groups == 1 else found.groups
     reported = found.ends <= final[owner]
+    if plan.axis == "time" and not all_sliding(queries):
+        newest = int(lined.positions.max(initial=ALWAYS))
+        reported &= found.ends <= last_ends(queries, newest)[found.queries]
     if any(query.full_only for query in queries):
         since = np.array([first if query.full_only else ALWAYS for query in queries], np.int64)
         reported &= starts_of(queries, found.queries, found.ends) >= since[found.queries]

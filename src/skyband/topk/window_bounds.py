@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 
 from skyband.kernels.stream import Ints
 from skyband.topk.query import TopK
-from skyband.windows import NEVER, ListedWindows, SlidingWindow
+from skyband.windows import NEVER, IrregularWindows, SlidingWindow
 
-__all__ = ["all_sliding", "cells_between", "listed_of", "starts_of", "steps_after"]
+__all__ = ["all_sliding", "cells_between", "irregular_of", "last_ends", "starts_of", "steps_after"]
 
 
 def all_sliding(queries: Sequence[TopK]) -> bool:
@@ -19,9 +18,20 @@ def all_sliding(queries: Sequence[TopK]) -> bool:
     return all(isinstance(query.window, SlidingWindow) for query in queries)
 
 
-def listed_of(queries: Sequence[TopK]) -> list[ListedWindows]:
-    """The distinct window lists of these queries."""
-    return list(dict.fromkeys(query.window for query in queries if isinstance(query.window, ListedWindows)))
+def irregular_of(queries: Sequence[TopK]) -> list[IrregularWindows]:
+    """The distinct irregular windows of these queries."""
+    return list(dict.fromkeys(query.window for query in queries if isinstance(query.window, IrregularWindows)))
+
+
+def last_ends(queries: Sequence[TopK], newest: int) -> Ints:
+    """Per query: the largest end that a stream finished after `newest` reports.
+
+    >>> import skyband as sb
+    >>> ends = last_ends([sb.TopK(k=1, size="1 day"), sb.TopK(k=1, size=None, slide="1 minute")], 5)
+    >>> [end == NEVER for end in ends], int(ends[1])
+    ([True, False], 60000000)
+    """
+    return np.array([query.window.last_end(newest) for query in queries], np.int64)
 
 
 def starts_of(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
@@ -34,10 +44,11 @@ def starts_of(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
     lengths = np.array([query.window.longest for query in queries], np.int64)
     starts: Ints = ends - lengths[places]
     for place, query in enumerate(queries):
-        if isinstance(query.window, ListedWindows):
-            mine = places == place
-            listed_starts, listed_ends = _arrays(query.window)
-            starts[mine] = listed_starts[np.searchsorted(listed_ends, ends[mine])]
+        mine = places == place
+        if isinstance(query.window, IrregularWindows) and mine.any():
+            its_ends = ends[mine]
+            listed_starts, listed_ends = query.window.page(int(its_ends.min()) - 1, int(its_ends.max()))
+            starts[mine] = listed_starts[np.searchsorted(listed_ends, its_ends)]
     return starts
 
 
@@ -48,25 +59,25 @@ def steps_after(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
         slides = [0] * len(queries)
     steps: Ints = np.array(slides, np.int64)[places]
     for place, query in enumerate(queries):
-        if isinstance(query.window, ListedWindows):
-            mine = places == place
-            listed_ends = np.append(_arrays(query.window)[1], NEVER)
-            steps[mine] = listed_ends[np.searchsorted(listed_ends, ends[mine], side="right")] - ends[mine]
+        mine = places == place
+        if isinstance(query.window, IrregularWindows) and mine.any():
+            its_ends = ends[mine]
+            listed_ends = np.append(query.window.page(int(its_ends.min()), int(its_ends.max()))[1], NEVER)
+            steps[mine] = listed_ends[np.searchsorted(listed_ends, its_ends, side="right")] - its_ends
     return steps
 
 
 def cells_between(queries: Sequence[TopK], positions: Ints, *, starts: bool = False) -> Ints:
-    """A number per position that changes if the end of a listed window is between two positions, or at the later one.
+    """A number per position that changes if the end of an irregular window is between two positions, or at the later one.
 
     With `starts`, it changes if a start is between them, or at the earlier one.
     """
     cells = np.zeros(positions.size, np.int64)
-    for window in listed_of(queries):
-        bounds = np.unique(_arrays(window)[0]) if starts else _arrays(window)[1]
+    if not positions.size:
+        return cells
+    low, high = int(positions.min()), int(positions.max())
+    for window in irregular_of(queries):
+        listed_starts, listed_ends = window.page(low - 1, high)
+        bounds = np.unique(listed_starts) if starts else listed_ends
         cells += np.searchsorted(bounds, positions, side="left" if starts else "right")
     return cells
-
-
-@lru_cache(maxsize=64)
-def _arrays(window: ListedWindows) -> tuple[Ints, Ints]:
-    return np.array(window.starts, np.int64), np.array(window.ends, np.int64)
