@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from zoneinfo import ZoneInfo
 
-from skyband.windows import AXIS_LIMIT, NEVER, IrregularWindows
+from skyband.windows import ALWAYS, AXIS_LIMIT, NEVER, IrregularWindows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,6 +111,10 @@ class LandmarkWindows(IrregularWindows):
     def last_end(self, newest: int) -> int:
         return self.first_end_after(newest)
 
+    @property
+    def begin(self) -> int:
+        return self.origin
+
     def first_end_after(self, position: int) -> int:
         return self.origin + max(1, (position - self.origin) // self.slide + 1) * self.slide
 
@@ -193,6 +197,10 @@ class CalendarWindows(IrregularWindows):
         return moment_of(self.zone, self.anchor)
 
     @property
+    def begin(self) -> int:
+        return self.origin if self.size is None else ALWAYS
+
+    @property
     def longest(self) -> int:
         return ENDLESS if self.size is None else self.size.most + _SHIFT
 
@@ -231,8 +239,9 @@ class CalendarWindows(IrregularWindows):
             ends.append(some_ends[kept])
             if kept.any() and (ends if one_start else starts)[-1][-1] > high:
                 break
-        all_ends, first = np.unique(np.concatenate(ends), return_index=True)  # the longest of those that end together
-        all_starts = np.concatenate(starts)[first]
+        all_starts, all_ends = np.concatenate(starts), np.concatenate(ends)
+        kept = np.append(True, np.diff(all_ends) > 0)  # the longest of those that end together
+        all_starts, all_ends = all_starts[kept], all_ends[kept]
         stop = int(np.searchsorted(all_ends if one_start else all_starts, high, side="right")) + 1
         if not self.cumulative:
             return all_starts[:stop], all_ends[:stop]

@@ -205,6 +205,11 @@ class IrregularWindows(Windows):
         """
 
     @property
+    def begin(self) -> int:
+        """The position at which the first window starts; every later one is in a window, except of listed windows."""
+        return ALWAYS
+
+    @property
     def grid(self) -> int:
         """Pages begin and end at multiples of this, so that many readers share few of them."""
         return 512 * self.step

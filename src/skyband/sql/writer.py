@@ -2,7 +2,7 @@
 
 ```text
 [name:] TOPK [score [ASC],] k [ASC] [WITH TIES] [WHERE condition] [BY group, …]
-    OVER size [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
+    OVER size [CUMULATIVE] [AT TIME ZONE 'zone' [WEEK START day]] [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
 
 [name:] TOPK [score,] k [WHERE condition] [PROBABILITY p] [RULE label] [STREAM label]
     OVER size FREQUENCY every [SEMANTICS word] [THRESHOLD p] [WEIGHTS (w, ...)] [ALPHA a]
@@ -63,11 +63,19 @@ def write(query: Mapping[str, Any], *, named: bool = False) -> str:
         parts.append(f"WHERE {expression(query['where'])}")
     if query["partition_by"]:
         parts.append(f"BY {', '.join(map(expression, query['partition_by']))}")
-    parts.append(f"OVER {span(query['size'])}")
+    parts.append(f"OVER {'ALL' if query['size'] is None else span(query['size'])}")
+    if query.get("cumulative"):
+        parts.append("CUMULATIVE")
+    if query.get("zone"):
+        parts.append(f"AT TIME ZONE {quote(query['zone'])}")
+    if query.get("week_start"):
+        parts.append(f"WEEK START {query['week_start'].upper()}")
     if query["slide"] != query["size"]:
         parts.append(f"EVERY {span(query['slide'])}")
-    if query["origin"]:
-        parts.append(f"ORIGIN {origin(query['origin'], clock=isinstance(query['size'], str))}")
+    if isinstance(query["origin"], str):  # a local time
+        parts.append(f"ORIGIN {quote(query['origin'])}")
+    elif query["origin"]:
+        parts.append(f"ORIGIN {origin(query['origin'], clock=isinstance(query['slide'], str))}")
     if query["full_only"]:
         parts.append("FULL WINDOWS ONLY")
     return " ".join(parts)

@@ -24,7 +24,7 @@ from skyband.monitor import MonitorBase
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
-from skyband.topk.admission import SeenStream, first_exact_start
+from skyband.topk.admission import SeenStream, first_exact_start, refuse_past_landmark
 from skyband.topk.algorithm_selection import Seen, best_engine, depends_on_excess, most_excess
 from skyband.topk.algorithms import Engine, engine_named
 from skyband.topk.candidate_estimate import SAMPLE, estimated_excess, sampled_excess
@@ -156,6 +156,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
                 "so far. Start a new monitor with this query."
             )
         start = self._first_exact_start(query, grouped)
+        refuse_past_landmark(query, start)
         since = [*([ALWAYS] * len(self.queries)), start]
         self._change(after, since, {place: place for place in range(len(self.queries))})
         if start != ALWAYS:

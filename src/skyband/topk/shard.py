@@ -21,6 +21,7 @@ from skyband.sharding.plan import COPY, without_copies
 from skyband.sharding.rows import group_rows, ids_in, positions_of, scores_of, stream_order
 from skyband.sharding.shard import Segments, Shard, Tally
 from skyband.snapshot import StateFormat, unchanged
+from skyband.topk.admission import refuse_past_landmark
 from skyband.topk.algorithms import engine_named
 from skyband.topk.numbering import Numbering, number_column
 from skyband.topk.plan import Scan, TopKPlan, scans_of
@@ -48,6 +49,13 @@ class TopKShard(Shard):
         self.shown = NewestAnswers.nothing()  # for a change feed: the answers that the next ones are compared with
         self.numbering = Numbering(plan) if plan.axis == "count" else None
         self._engine = engine_named(plan.algorithm)
+
+    def begin_queries(self, watermark: int | None) -> None:
+        """Determine where new queries begin; a landmark that has passed is rejected."""
+        joining = [query for query in self.plan.queries if query.name in self.joining]
+        super().begin_queries(watermark)
+        for query in joining:
+            refuse_past_landmark(query, self.since.get(query.name, ALWAYS))
 
     def accept(self, arrived: Sequence[pa.Table], notes: Sequence[TopKNote], limit: int) -> int:
         """Add rows that are not late, and return the number of late rows from the notes."""

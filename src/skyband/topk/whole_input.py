@@ -93,7 +93,7 @@ def _rank_scan(
     plan: TopKPlan, number: int, computed: pa.Table, positions: Ints, ids: Callable[[Ints], pa.Array]
 ) -> RankedWindows:
     """Return the windows of one scan, with the input's rows as ids and the workload's indexes of queries."""
-    scan, names = plan.scans[number], plan.groups[number]
+    scan, names, newest = plan.scans[number], plan.groups[number], int(positions.max(initial=ALWAYS))
     scores = scores_of(computed, plan.scores[number])
     rows = None  # all
     if np.isnan(scores.min(initial=np.inf)):
@@ -114,7 +114,7 @@ def _rank_scan(
         counted = np.arange(positions.size) - np.repeat(begins[:-1], np.diff(begins))
         lined, final, first = lined._replace(positions=counted), np.diff(begins), 0
     else:
-        last = int(positions.max(initial=ALWAYS)) + max(query.window.tail for query in queries)
+        last = newest + max(query.window.tail for query in queries)
         final, first = np.full(begins.size - 1, last), int(positions.min(initial=NEVER))
     # The input's row of each place in the stream's order; None: the same number.
     places = rows if order is None else order if rows is None else rows[order]
@@ -124,6 +124,8 @@ def _rank_scan(
         found = rank_group_windows(queries[0], lined, inputs, final, first)
     if found is None:
         found = _ranked(plan, queries, lined, final, first)
+        if plan.axis == "time" and not all_sliding(queries):
+            found = chosen(found, found.ends <= last_ends(queries, newest)[found.queries])
         found = found if places is None else found._replace(ids=places[found.ids])
     return found._replace(queries=np.array(scan.places, np.int64)[found.queries])
 
@@ -133,9 +135,6 @@ def _ranked(plan: TopKPlan, queries: Sequence[TopK], lined: Lined, final: Ints, 
     found = rank_rows(engine_named(plan.algorithm), queries, lined, np.full(groups, ALWAYS), final).windows
     owner = np.zeros_like(found.ends) if groups == 1 else found.groups
     reported = found.ends <= final[owner]
-    if plan.axis == "time" and not all_sliding(queries):
-        newest = int(lined.positions.max(initial=ALWAYS))
-        reported &= found.ends <= last_ends(queries, newest)[found.queries]
     if any(query.full_only for query in queries):
         since = np.array([first if query.full_only else ALWAYS for query in queries], np.int64)
         reported &= starts_of(queries, found.queries, found.ends) >= since[found.queries]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from skyband.topk.query import TopK
 from skyband.windows import NEVER, IrregularWindows, SlidingWindow
 
 __all__ = ["all_sliding", "cells_between", "irregular_of", "last_ends", "starts_of", "steps_after"]
+
+_STEPS = 8192  # positions so many slides apart are looked up in different pages: a long silence needs no memory
 
 
 def all_sliding(queries: Sequence[TopK]) -> bool:
@@ -44,11 +47,10 @@ def starts_of(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
     lengths = np.array([query.window.longest for query in queries], np.int64)
     starts: Ints = ends - lengths[places]
     for place, query in enumerate(queries):
-        mine = places == place
-        if isinstance(query.window, IrregularWindows) and mine.any():
-            its_ends = ends[mine]
-            listed_starts, listed_ends = query.window.page(int(its_ends.min()) - 1, int(its_ends.max()))
-            starts[mine] = listed_starts[np.searchsorted(listed_ends, its_ends)]
+        if isinstance(query.window, IrregularWindows):
+            mine = np.flatnonzero(places == place)
+            for some, listed_starts, listed_ends in _by_page(query.window, ends[mine]):
+                starts[mine[some]] = listed_starts[np.searchsorted(listed_ends, ends[mine[some]])]
     return starts
 
 
@@ -59,11 +61,11 @@ def steps_after(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
         slides = [0] * len(queries)
     steps: Ints = np.array(slides, np.int64)[places]
     for place, query in enumerate(queries):
-        mine = places == place
-        if isinstance(query.window, IrregularWindows) and mine.any():
-            its_ends = ends[mine]
-            listed_ends = np.append(query.window.page(int(its_ends.min()), int(its_ends.max()))[1], NEVER)
-            steps[mine] = listed_ends[np.searchsorted(listed_ends, its_ends, side="right")] - its_ends
+        if isinstance(query.window, IrregularWindows):
+            mine = np.flatnonzero(places == place)
+            for some, _, listed_ends in _by_page(query.window, ends[mine]):
+                its_ends = ends[mine[some]]
+                steps[mine[some]] = _next(listed_ends, its_ends, "right") - its_ends
     return steps
 
 
@@ -73,11 +75,27 @@ def cells_between(queries: Sequence[TopK], positions: Ints, *, starts: bool = Fa
     With `starts`, it changes if a start is between them, or at the earlier one.
     """
     cells = np.zeros(positions.size, np.int64)
-    if not positions.size:
-        return cells
-    low, high = int(positions.min()), int(positions.max())
     for window in irregular_of(queries):
-        listed_starts, listed_ends = window.page(low - 1, high)
-        bounds = np.unique(listed_starts) if starts else listed_ends
-        cells += np.searchsorted(bounds, positions, side="left" if starts else "right")
+        bounds = np.empty_like(cells)
+        for some, listed_starts, listed_ends in _by_page(window, positions):
+            ordered = listed_starts if starts else listed_ends
+            bounds[some] = _next(ordered, positions[some], "left" if starts else "right")
+        cells += np.unique(bounds, return_inverse=True)[1].reshape(-1)
     return cells
+
+
+def _by_page(window: IrregularWindows, positions: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Yield indexes of some of the positions, and the starts and ends of a page of windows for them."""
+    order = np.argsort(positions, kind="stable")
+    in_order, at = positions[order], 0
+    while at < order.size:
+        low = int(in_order[at])
+        stop = int(np.searchsorted(in_order, low + _STEPS * window.step, side="right"))
+        yield order[at:stop], *window.page(low - 1, int(in_order[stop - 1]))
+        at = stop
+
+
+def _next(ordered: Ints, positions: Ints, side: Any) -> Ints:
+    """Return the first of these ascending numbers after each position (right), or at it (left)."""
+    found: Ints = np.append(ordered, NEVER)[np.searchsorted(ordered, positions, side=side)]
+    return found

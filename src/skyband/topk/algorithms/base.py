@@ -171,6 +171,9 @@ class Engine(ABC):
         held = np.zeros(rows.keys.size, bool)
         for window in dict.fromkeys(query.window for query in self._queries):
             assert isinstance(window, IrregularWindows)
+            if not isinstance(window, ListedWindows):
+                held |= rows.positions >= window.begin
+                continue
             # Of the windows that end after a row, the first has the smallest start.
             starts, ends = window.page(int(rows.positions[0]), int(rows.positions[-1]))
             held |= np.append(starts, NEVER)[np.searchsorted(ends, rows.positions, side="right")] <= rows.positions
