@@ -73,9 +73,7 @@ def draw_fields(random_, zone, near):
         low, high = (NAIVE + timedelta(microseconds=at) for at in (oldest, newest))
         beyond = high + timedelta(days=3 + (0 if whole is None else whole[0] * (31 if whole[1] == "month" else 1)))
         beyond = max(beyond, high + timedelta(days=35)) if step[1] == "month" else beyond
-        found = local_calendar.windows(
-            zone, low, beyond, size=whole, slide=step, anchor=anchor, cumulative=cumulative
-        )
+        found = local_calendar.windows(zone, low, beyond, size=whole, slide=step, anchor=anchor, cumulative=cumulative)
         return until_next(found, newest) if size is None else found
 
     return fields, listed

@@ -1,4 +1,4 @@
-"""Windows of local calendars by brute force: a zone's clocks are read minute by minute. Shares no code with the library.
+"""Windows of local calendars by brute force: clocks are read minute by minute. Shares no code with the library.
 
 Moments and local times are datetimes without a zone, lengths are pairs such as ``(1, "day")``.
 """

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from skyband.windows import ALWAYS, AXIS_LIMIT, NEVER, IrregularWindows
@@ -76,7 +76,7 @@ class CumulativeWindows(IrregularWindows):
     def arrays(self, low: int, high: int) -> tuple[NDArray[int64], NDArray[int64]]:
         import numpy as np  # noqa: PLC0415 - queries are read without it
 
-        ends = np.arange(self.first_end_after(low), self.first_end_after(high) + 1, self.slide, np.int64)
+        ends = np.arange(self.first_end_after(low), self.first_end_after(high) + 1, self.slide, dtype=np.int64)
         ends = np.append(ends, self.first_end_from(high + 1))
         return self.origin + (ends - self.slide - self.origin) // self.size * self.size, ends
 
@@ -127,11 +127,12 @@ class LandmarkWindows(IrregularWindows):
     def arrays(self, low: int, high: int) -> tuple[NDArray[int64], NDArray[int64]]:
         import numpy as np  # noqa: PLC0415 - queries are read without it
 
-        ends = np.arange(self.first_end_after(low), self.first_end_after(high) + 1, self.slide, np.int64)
+        ends = np.arange(self.first_end_after(low), self.first_end_after(high) + 1, self.slide, dtype=np.int64)
         return np.full_like(ends, self.origin), ends
 
 
-class Span(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Span:
     """A length on the calendar: so many months, or days, or microseconds of a part of a day."""
 
     count: int
@@ -177,7 +178,7 @@ class CalendarWindows(IrregularWindows):
 
     Windows end every `slide` and are `size` long; with `cumulative`, they start where the last whole `size` ended.
     Without a size, all windows start at the anchor. A slide that is a part of a day divides every day from its
-    beginning; when clocks are set back, the repeated hour has ends of its own. Windows that grow may have such a slide.
+    beginning; when clocks are set back, the repeated hour has its own ends. Windows that grow may have such a slide.
 
     >>> days = CalendarWindows(zone="Europe/Paris", size=Span(1, "day"), slide=Span(1, "day"))
     >>> spring = 1_711_839_600_000_000  # 2024-03-31, local midnight
@@ -274,7 +275,7 @@ class CalendarWindows(IrregularWindows):
             following = slide.after(self.anchor, place + 1)
             end = moment_of(self.zone, following)
             if not part:
-                yield np.array([self._start(label, following)]), np.array([end])
+                yield np.array([self._start(label, following)], np.int64), np.array([end], np.int64)
             else:
                 begin = moment_of(self.zone, label) if begin is None else begin
                 ends = _parts_of_day(self.zone, label, begin, end, self.slide.count)
@@ -349,14 +350,14 @@ def _offsets(zone: str, begin: int, end: int) -> list[tuple[int, int]]:
 
 
 def _parts_of_day(zone: str, label: int, begin: int, end: int, part: int) -> NDArray[int64]:
-    """Return the moments in ``(begin, end]`` at which local clocks show `label` plus a multiple of `part`, and `end`."""
+    """Return the moments in ``(begin, end)`` at which clocks show `label` plus a multiple of `part`, and `end`."""
     import numpy as np  # noqa: PLC0415 - queries are read without it
 
     offsets = _offsets(zone, begin, end)
     found = []
     for (since, offset), until in zip(offsets, [*(since for since, _ in offsets[1:]), end], strict=True):
         first = since + (label - since - offset) % part
-        found.append(np.arange(first, until, part, np.int64))
+        found.append(np.arange(first, until, part, dtype=np.int64))
     inner = np.concatenate(found)
     return np.append(inner[inner > begin], end)
 

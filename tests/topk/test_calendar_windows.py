@@ -101,7 +101,9 @@ def test_shards_answer_the_same(seed):
     arriving = cases.disordered(random_, rows, delay * (2 if may_be_late else 1))
     drawn = [(*draw_query(random_, zone, near), random_.choice(cases.KINDS)) for _ in range(random_.randint(1, 3))]
     queries = [sb.TopK(name=f"q{place}", **fields, **kind) for place, (fields, _, kind) in enumerate(drawn)]
-    plan = plan_of(queries, algorithm=random_.choice(WITH_LISTS), shards=random_.choice([1, 3]), may_be_late=may_be_late)
+    plan = plan_of(
+        queries, algorithm=random_.choice(WITH_LISTS), shards=random_.choice([1, 3]), may_be_late=may_be_late
+    )
     pipeline = Pipeline(plan, delay=delay + 1000, foresees=seed % 2 == 1)
     accepted = []
     for batch in cases.draw_cuts(random_, arriving):
@@ -147,14 +149,16 @@ def test_windows_since_a_landmark_keep_k_rows():
     assert monitor.candidates == 3
     monitor.finish()
     table = monitor.answers()
-    assert table["window_end"].unique().to_pylist() == [ticks(datetime(2024, 1, 1)) + hour * HOUR for hour in range(1, 51)]
-    assert table["score"].to_pylist()[-3:] == sorted(scores)[: -4 : -1]
+    assert table["window_end"].unique().to_pylist() == [
+        ticks(datetime(2024, 1, 1)) + hour * HOUR for hour in range(1, 51)
+    ]
+    assert table["score"].to_pylist()[-3:] == sorted(scores)[:-4:-1]
 
 
 def test_a_landmark_query_cannot_join_after_its_start():
     monitor = sb.Monitor(sb.TopK(name="day", k=1, size="1 day"))
     monitor.push([5 * DAY], [1.0])
-    with pytest.raises(InvalidInputError, match="'ever' starts at 1970-01-01.*origin after"):
+    with pytest.raises(InvalidInputError, match=r"'ever' has everything since 1970-01-01.*Set origin="):
         monitor.add(sb.TopK(name="ever", k=1, size=None, slide="1 day"))
     assert monitor.add(sb.TopK(name="later", k=1, size=None, slide="1 day", origin=6 * DAY)) == 7 * DAY
 
@@ -219,4 +223,6 @@ def test_windows_far_from_today():
     near = [-(2**55), 0, 2**55]
     found = read(sb.replay(query, near, [1.0, 2.0, 3.0]))
     assert [start <= at < end for at, (start, end, *_) in zip(near, found, strict=True)] == [True] * 3
-    assert all(timedelta(days=364) < timedelta(microseconds=end - start) < timedelta(days=367) for start, end, *_ in found)
+    assert all(
+        timedelta(days=364) < timedelta(microseconds=end - start) < timedelta(days=367) for start, end, *_ in found
+    )

@@ -23,11 +23,11 @@ from skyband.errors import InvalidQueryError
 from skyband.queries.fields import checked_choice, checked_flag, is_integer, window_of
 from skyband.windows import IrregularWindows
 
-__all__ = ["WEEK_DAYS", "is_irregular", "irregular_fields"]
+__all__ = ["WEEK_DAYS", "irregular_fields", "is_irregular"]
 
 WEEK_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONDAY = 4 * DAY  # 1970-01-05; in a query without origin, weeks are counted from the week that contains 1970-01-01
-_NAIVE = datetime(1970, 1, 1)  # noqa: DTZ001 - a local time
+_NAIVE = datetime(1970, 1, 1)  # a local time
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _DAYS = {"day": 1, "week": 7}
 _CALENDAR = re.compile(r"\s*(?:interval\s+)?(\d{1,9})\s*(day|week|month|quarter|year)s?\s*", re.IGNORECASE)
@@ -141,7 +141,7 @@ def _check_step(size: Span | None, slide: Span, given_size: object, given: objec
     fits = size.count % slide.count == 0 if size.unit == slide.unit else slide == Span(1, "day")
     if grows and not fits:
         raise InvalidQueryError(
-            f"slide={given!r} must divide size={given_size!r} in cumulative windows, which end at the end of each slide."
+            f"slide={given!r} must divide size={given_size!r} in cumulative windows, which end with each slide."
         )
 
 
@@ -189,7 +189,7 @@ def _anchor(origin: object, zone: str, week_start: object, *, by_weeks: bool) ->
     first = 0
     if week_start is not None:
         day = week_start.lower() if isinstance(week_start, str) else week_start
-        checked_choice("week_start", day, {name: "the first day of a week" for name in WEEK_DAYS})
+        checked_choice("week_start", day, dict.fromkeys(WEEK_DAYS, "the first day"))
         first = WEEK_DAYS.index(str(day))
         if not by_weeks:
             raise InvalidQueryError(f"week_start={week_start!r} applies to windows of weeks, such as size='1 week'.")

@@ -59,7 +59,11 @@ def calendar_length(cursor: Cursor) -> str | None:
     amount, unit, after = cursor.peek(), cursor.peek(1), cursor.peek(2)
     if amount is None or not (amount.text.isascii() and amount.text.isdigit()):
         return None
-    if unit is None or unit.keyword.removesuffix("S") not in _CALENDAR or (after is not None and after.kind == "number"):
+    if (
+        unit is None
+        or unit.keyword.removesuffix("S") not in _CALENDAR
+        or (after is not None and after.kind == "number")
+    ):
         return None
     cursor.at += 2
     return f"{amount.text} {unit.text.lower()}"

@@ -245,8 +245,7 @@ def _views(meta: MetaQuery) -> list[View]:
     sizes = {query: min(query.window.longest, meta.size) for query in meta.queries}
     ages = sorted({*sizes.values()} | steps)
     return [
-        View(now - age, (), max(query.k for query in meta.queries if sizes[query] >= age))
-        for age in reversed(ages)
+        View(now - age, (), max(query.k for query in meta.queries if sizes[query] >= age)) for age in reversed(ages)
     ]
 
 

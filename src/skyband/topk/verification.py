@@ -91,14 +91,14 @@ def _answers(rows: DataFrame, query: TopK, groups: list[str], time: str, id_: st
     return _ranked(windowed, query, shared, groups, id_)
 
 
-def _in_listed(
-    objects: DataFrame, rows: DataFrame, query: TopK, window: IrregularWindows, time: str
-) -> DataFrame:
+def _in_listed(objects: DataFrame, rows: DataFrame, query: TopK, window: IrregularWindows, time: str) -> DataFrame:
     """Return the objects of every window, joined with a table of all windows."""
     at = sf.unix_micros(sf.col(quoted(time)).cast("timestamp"))
     bounds = rows.agg(sf.min(at), sf.max(at)).first()
-    starts, ends = ([], []) if bounds is None or bounds[0] is None else window.reported(int(bounds[0]), int(bounds[1]))
-    pairs = [(int(start), int(end)) for start, end in zip(starts, ends, strict=True)]
+    pairs: list[tuple[int, int]] = []
+    if bounds is not None and bounds[0] is not None:
+        starts, ends = window.reported(int(bounds[0]), int(bounds[1]))
+        pairs = list(zip(starts.tolist(), ends.tolist(), strict=True))
     listed = rows.sparkSession.createDataFrame(pairs, f"__start long, {_END} long")
     inside = (sf.col("__position") >= sf.col("__start")) & (sf.col("__position") < sf.col(_END))
     windowed = objects.join(sf.broadcast(listed), inside)

@@ -70,7 +70,7 @@ def steps_after(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
 
 
 def cells_between(queries: Sequence[TopK], positions: Ints, *, starts: bool = False) -> Ints:
-    """A number per position that changes if the end of an irregular window is between two positions, or at the later one.
+    """A number per position that changes if an irregular window ends between two positions, or at the later one.
 
     With `starts`, it changes if a start is between them, or at the earlier one.
     """

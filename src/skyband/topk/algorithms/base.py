@@ -164,7 +164,8 @@ class Engine(ABC):
             self._read_windows(listed_windows(self._queries, low, high))
 
     def _read_windows(self, listed: Lists) -> None:
-        """Continue with these windows."""
+        """Continue with these windows; only called if the algorithm supports irregular ones."""
+        raise NotImplementedError
 
     def _in_windows(self, rows: Rows) -> Rows:
         """The rows that some window contains; rows before, between and after the windows are dropped."""
