@@ -122,6 +122,31 @@ def test_shards_answer_the_same(seed):
     assert cases.answered(pipeline.found, posed) == want
 
 
+def test_many_groups():
+    """More candidates than the segments of the groups have room for at first."""
+    random_ = rng("many")
+    low = ticks(datetime(2024, 3, 10))
+    rows = [
+        (low + number * HOUR // 100, float(random_.randint(0, 99)), number, str(number % 700)) for number in range(4000)
+    ]
+    fields = {"k": 2, "size": "1 day", "slide": "6 hours", "cumulative": True, "zone": "America/New_York", "by": "s"}
+    query = sb.TopK(partition_by=["g"], **fields)
+    pipeline = Pipeline(plan_of([query], shards=1), delay=1000)
+    for begin in range(0, len(rows), 1000):
+        pipeline.batch([rows[begin : begin + 1000]])
+    pipeline.batch([], end=True)
+    posed = cases.Posed("topk", None, {"by": "s", "partition_by": ["g"]})
+    found = cases.answered(pipeline.found, [posed])
+    table = sb.replay(query, *np.array(rows, object)[:, :3].T.tolist(), groups=[row[3] for row in rows])
+    want = {}
+    for group, *row in read(table, "group"):
+        want.setdefault(("topk", group), []).append(tuple(row))
+    assert found == want
+    for group in ("0", "699"):
+        mine = [row[:3] for row in rows if row[3] == group]
+        assert want["topk", group] == read(sb.replay(sb.TopK(**fields), *np.array(mine, object).T.tolist(), "naive"))
+
+
 @pytest.mark.parametrize("day", [datetime(2024, 3, 10), datetime(2024, 11, 3)])
 def test_a_day_in_new_york_has_23_or_25_hours(day):
     query = sb.TopK(k=1, size="1 day", zone="America/New_York")

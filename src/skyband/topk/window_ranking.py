@@ -1,8 +1,8 @@
 """One engine for many groups: their streams are placed one after another on one axis, without shared windows.
 
 Engines do not know groups. If a group is shifted by a multiple of every slide, its windows stay on the same lattice.
-One run over the long axis then answers the windows of all groups, thousands of them, in compiled code. Irregular windows
-cannot be shifted; their groups are segments of one executor.
+One run over the long axis then answers the windows of all groups, thousands of them, in compiled code. Irregular
+windows cannot be shifted; their groups are segments of one executor.
 """
 
 from __future__ import annotations
@@ -128,9 +128,7 @@ def _rank_in_segments(
     pool.reserve(groups)
     begins = rows.begins.copy()
     since = [ALWAYS] * len(queries)
-    if (
-        int(answered[0]) > ALWAYS
-    ):  # windows of irregular queries are over event time: all groups have been answered alike
+    if groups and int(answered[0]) > ALWAYS:  # on a time axis, all groups are answered up to one position
         since = [query.window.start(query.window.first_end_after(int(answered[0]))) for query in queries]
         for group in range(groups):
             begin, stop = int(rows.begins[group]), int(rows.begins[group + 1])
@@ -162,7 +160,7 @@ def _rank_in_segments(
 def _rank_in_turn(
     engine: type[Engine], queries: tuple[TopK, ...], rows: Lined, answered: Ints, final: Ints
 ) -> tuple[RankedWindows, Ints]:
-    """Run group by group, for irregular windows with other engines, or if the common multiple of the slides is too large for the axis."""
+    """Run group by group, for irregular windows, or if the common multiple of the slides is too large for the axis."""
     parts, needed = [], [np.empty(0, np.int64)]
     for group, (begin, stop) in enumerate(zip(rows.begins[:-1], rows.begins[1:], strict=True)):
         mine = Lined(rows.scores[begin:stop], rows.positions[begin:stop], np.array([0, stop - begin]))

@@ -219,10 +219,6 @@ class Panes(Engine):
         answers: Answers,
     ) -> int:
         """Process one group after another in this executor; return the kernel's status."""
-        if self._page_step is not None and arrived.groups.size:
-            continued = arrived.before[segments.counts[arrived.groups] > 0]
-            high = int(arrived.watermarks.max())
-            self.cover(int(min(continued.min(initial=high), arrived.positions.min(initial=high))), high)
         return group_runs.advance_groups(
             segments,
             self._store,
@@ -236,6 +232,13 @@ class Panes(Engine):
             first,
             answers,
         )
+
+    def cover_groups(self, segments: group_runs.GroupSegments, arrived: group_runs.ArrivedRows) -> None:
+        """Read the windows that these groups need, before `run_groups` runs them."""
+        if self._page_step is not None:
+            continued = arrived.before[segments.counts[arrived.groups] > 0]
+            high = int(arrived.watermarks.max())
+            self.cover(int(min(continued.min(initial=high), arrived.positions.min(initial=high))), high)
 
     def keep_minimal(
         self, segments: group_runs.GroupSegments, joined: group_runs.JoinStarts, groups: Ints, answered: Ints
