@@ -43,7 +43,7 @@ class FileAnswers(NamedTuple):
 def read_answers(path: Path, source: Source, name: str, most: int, varying: Collection[str] = ()) -> FileAnswers:
     """Read a file. `name` is the query name of rows without one. Above `most` bytes, read only the last row groups.
 
-    Queries with windows of different lengths are in `varying`; others are told apart by the length.
+    Queries with windows of different lengths are in `varying`; others are distinguished by the length.
     """
     rows = _ranked(_rows(path, most))
     rows = with_query(rows, name)

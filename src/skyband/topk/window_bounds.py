@@ -31,7 +31,7 @@ def last_ends(queries: Sequence[TopK], newest: int) -> Ints:
 
     >>> import skyband as sb
     >>> ends = last_ends([sb.TopK(k=1, size="1 day"), sb.TopK(k=1, size=None, slide="1 minute")], 5)
-    >>> [end == NEVER for end in ends], int(ends[1])
+    >>> (ends == NEVER).tolist(), int(ends[1])
     ([True, False], 60000000)
     """
     return np.array([query.window.last_end(newest) for query in queries], np.int64)
