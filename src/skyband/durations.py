@@ -112,7 +112,9 @@ def _unit(value: str, field: str, name: str) -> int:
     if singular in _MICROSECONDS:
         return _MICROSECONDS[singular]
     if singular.rstrip("s") in _NO_FIXED_LENGTH:
-        raise _unreadable(value, field, f"a {singular.rstrip('s')} has no fixed length. Use days instead")
+        raise _unreadable(
+            value, field, f"a {singular.rstrip('s')} has no fixed length. Use days, or add zone= to a query"
+        )
     near = next(iter(get_close_matches(unit, _MICROSECONDS, n=1)), None)
     hint = f"did you mean {near + 's'!r}?" if near else f"the units are {', '.join(_MICROSECONDS)}"
     raise _unreadable(value, field, f"unit {name!r} is unknown; {hint}")

@@ -83,7 +83,7 @@ class MonitorBase(Generic[Q, P]):
             return
         self._finished = True
         if self._intake.axis == "time" and self._intake.newest is not None:
-            self._end(self._intake.newest + max(query.window.longest for query in self.queries))
+            self._end(self._intake.newest + max(query.window.tail for query in self.queries))
 
     def answers(self) -> pa.Table:
         """Return the answers that became final since the last call, by time, query, group and rank."""

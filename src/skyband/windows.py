@@ -3,8 +3,9 @@
 The axis is event time in microseconds or the sequence number of an object; the arithmetic is the same. Python's
 integer division rounds towards minus infinity, so positions before the origin (before 1970) need no special case.
 
-`Windows` is the interface that engines and shards use. `SlidingWindow` computes windows, `ListedWindows` looks them up
-in two sorted lists.
+`Windows` is the interface that engines and shards use. `SlidingWindow` computes windows. `IrregularWindows` lie on no
+lattice, and engines read them as pages of two sorted arrays: `ListedWindows` are given by lists, and
+`skyband.calendar_windows` computes the windows of calendars.
 """
 
 from __future__ import annotations
@@ -14,11 +15,26 @@ from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 from skyband.errors import InvalidQueryError
 
-__all__ = ["ALWAYS", "AXIS_LIMIT", "NEVER", "ListedWindows", "SlidingWindow", "Windows", "common_pane"]
+if TYPE_CHECKING:
+    from numpy import int64
+    from numpy.typing import NDArray
+
+__all__ = [
+    "ALWAYS",
+    "AXIS_LIMIT",
+    "NEVER",
+    "IrregularWindows",
+    "ListedWindows",
+    "SlidingWindow",
+    "Windows",
+    "common_pane",
+]
 
 # Kernels add a size to a position in int64; below this limit the sum cannot overflow.
 AXIS_LIMIT = 2**62
@@ -44,6 +60,25 @@ class Windows(ABC):
     @abstractmethod
     def most_alive(self) -> int:
         """The largest number of windows that contain one object (the papers' C_nw)."""
+
+    @property
+    def most_views(self) -> int:
+        """The largest number of distinct starts of windows that contain one object."""
+        return self.most_alive
+
+    @property
+    @abstractmethod
+    def step(self) -> int:
+        """The usual distance between the ends of two windows, in ticks."""
+
+    @property
+    def tail(self) -> int:
+        """How far after its newest object a finished stream reports windows, at most."""
+        return self.longest
+
+    def last_end(self, newest: int) -> int:
+        """Return the largest end that a stream finished after `newest` reports; `NEVER` if every window may be."""
+        return NEVER
 
     @abstractmethod
     def first_end_after(self, position: int) -> int:
@@ -105,6 +140,10 @@ class SlidingWindow(Windows):
     def longest(self) -> int:
         return self.size
 
+    @property
+    def step(self) -> int:
+        return self.slide
+
     def start(self, end: int) -> int:
         return end - self.size
 
@@ -149,8 +188,72 @@ class SlidingWindow(Windows):
         return -(-self.size // self.slide)
 
 
+class IrregularWindows(Windows):
+    """Windows that do not lie on one lattice. They are read as pages: arrays of starts and ends, oldest first.
+
+    The sequence of windows may be endless, so a page covers a range of positions.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def arrays(self, low: int, high: int) -> tuple[NDArray[int64], NDArray[int64]]:
+        """Return starts and ends of the windows that positions in ``(low, high]`` need, oldest first.
+
+        They contain every window that ends after `low` and not after the first end after `high`; one window for each
+        start up to `high`, if a window with this start ends later; and the first window that starts after `high`.
+        """
+
+    @property
+    def begin(self) -> int:
+        """The position at which the first window starts; every later one is in a window, except of listed windows."""
+        return ALWAYS
+
+    @property
+    def grid(self) -> int:
+        """Pages begin and end at multiples of this, so that many readers share few of them."""
+        return 512 * self.step
+
+    def page(self, low: int, high: int) -> tuple[NDArray[int64], NDArray[int64]]:
+        """Return at least the arrays for ``(low, high]``. They are cached, and must not be changed.
+
+        >>> starts, ends = ListedWindows([0, 0], [10, 20]).page(5, 15)
+        >>> starts.tolist(), ends.tolist()
+        ([0, 0], [10, 20])
+        """
+        return _page(self, low // self.grid * self.grid, -(-high // self.grid) * self.grid)
+
+    def reported(self, oldest: int, newest: int) -> tuple[NDArray[int64], NDArray[int64]]:
+        """Return all windows that a finished stream with objects from `oldest` to `newest` may report."""
+        starts, ends = self.page(oldest, newest + self.tail)
+        mine = (ends > oldest) & (starts <= newest) & (ends <= self.last_end(newest))
+        return starts[mine], ends[mine]
+
+    def first_end_after(self, position: int) -> int:
+        _, ends = self.page(position, position)
+        return _first(ends, ends, position, "right")
+
+    def start(self, end: int) -> int:
+        starts, ends = self.page(end - 1, end)
+        return NEVER if end >= NEVER else _first(starts, ends, end, "left")
+
+    def first_end_from(self, start: int) -> int:
+        starts, ends = self.page(start - 1, start)
+        return _first(ends, starts, start, "left")
+
+
+def _first(values: NDArray[int64], ordered: NDArray[int64], position: int, side: Any) -> int:
+    place = int(ordered.searchsorted(position, side=side))
+    return int(values[place]) if place < values.size else NEVER
+
+
+@lru_cache(maxsize=64)
+def _page(window: IrregularWindows, low: int, high: int) -> tuple[NDArray[int64], NDArray[int64]]:
+    return window.arrays(low, high)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class ListedWindows(Windows):
+class ListedWindows(IrregularWindows):
     """Windows of any lengths and distances, given by their starts and ends, oldest first.
 
     Several windows may have the same start (cumulative windows), lengths may differ (calendar days with daylight
@@ -187,6 +290,18 @@ class ListedWindows(Windows):
         # The maximum is reached at some window's start: count the windows up to it that end later.
         open_at = (place - bisect_right(self.ends, start) for place, start in enumerate(self.starts, 1))
         return max(open_at)
+
+    @property
+    def step(self) -> int:
+        return max(1, (self.ends[-1] - self.ends[0]) // len(self.ends))
+
+    def arrays(self, low: int, high: int) -> tuple[NDArray[int64], NDArray[int64]]:
+        import numpy as np  # noqa: PLC0415 - queries are read without it
+
+        return np.array(self.starts, np.int64), np.array(self.ends, np.int64)
+
+    def page(self, low: int, high: int) -> tuple[NDArray[int64], NDArray[int64]]:
+        return _page(self, 0, 0)  # always the whole list
 
     def first_end_after(self, position: int) -> int:
         place = bisect_right(self.ends, position)

@@ -192,3 +192,20 @@ def test_groups_that_files_contradict_each_other_about(tmp_path):
     assert names == ["q (s)", "q (s-00000002.parquet)"]
     assert [query(show, name)["groups"] for name in names] == [["symbol"], ["other"]]
     assert [board(show.history, name)["group"] for name in names] == [["a"], ["a"]]
+
+
+def test_growing_windows_are_one_query(tmp_path):
+    """Windows of other lengths are other queries, unless the workload says that the lengths differ."""
+    (tmp_path / "w.yaml").write_text(
+        "streams: {trades: {path: none.parquet, format: parquet, time: ts}}\n"
+        "queries: [{name: so far, k: 2, size: 2 minutes, slide: 30 seconds, cumulative: true, by: price}]\n"
+    )
+    file = sb.read_workload(tmp_path / "w.yaml")
+    (asked,) = file.workloads["trades"]
+    table = sb.replay(asked, TRADES.position, TRADES.score, TRADES.trade_id)
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    write(table, folder / "trades-00000001.parquet")
+    show = shown(folder, file)
+    assert [one["name"] for one in state_of(show)["queries"]] == ["so far"]
+    assert on_the_page(show, "so far") == windows(table)

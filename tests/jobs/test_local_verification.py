@@ -11,7 +11,7 @@ import skyband as sb
 from skyband.cli.verify import verify_file
 from skyband.jobs import run_local
 from skyband.jobs.local_verification import verify_local
-from tests.jobs.test_verification import COUNTED, QUERIES
+from tests.jobs.test_verification import CALENDARS, COUNTED, QUERIES, rows_around_a_change
 from tests.sharding import cases
 from tests.spark.frames import write_files
 
@@ -40,6 +40,18 @@ def test_the_two_agree(tmp_path, rows, queries, id_):
     assert found.windows > 20
     assert found.dropped_null == sum(row[1] is None for row in rows)
     assert len(lines) == 2
+
+
+def test_windows_of_calendars(tmp_path):
+    rows = rows_around_a_change()
+    write_files(tmp_path / "in", [rows[70:], rows[:70]])
+    file = workload(tmp_path, CALENDARS, "sinks: [{type: parquet, path: out}]\n")
+    assert run_local(file).await_end(600)
+    found = verify_local(file, "rows", answers=tmp_path / "out")
+    assert found.agrees, found.difference
+    assert found.difference.compared > 100
+    found = verify_local(file, "rows")
+    assert found.agrees, found.difference
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])

@@ -18,6 +18,13 @@ QUERIES = """
   - {name: each, k: 2, size: 30 seconds, slide: 11 seconds, by: -s, partition_by: [g], full_only: true}
   - {name: ties, k: 2, size: 30 seconds, slide: 11 seconds, by: s, ties: rank}
 """
+CALENDARS = """
+  - {name: day, k: 2, size: 1 day, zone: Asia/Beirut, by: s, where: odd}
+  - {name: so far, k: 2, size: 1 day, slide: 8 hours, cumulative: true, zone: Asia/Beirut, by: s, partition_by: [g]}
+  - {name: grows, k: 3, size: 6 hours, slide: 2 hours, cumulative: true, by: -s, ties: rank}
+  - {name: week, k: 1, size: 1 week, slide: 1 day, zone: Asia/Beirut, by: s, full_only: true}
+  - {name: ever, k: 2, size: all, slide: 1 day, zone: Asia/Beirut, origin: "2024-03-30T12:00", by: s, where: odd}
+"""
 COUNTED = """
   - {name: plain, k: 3, size: 20, slide: 7, by: s}
   - {name: each, k: 2, size: 12, slide: 5, by: -s, partition_by: [g], full_only: true}
@@ -39,6 +46,20 @@ def test_the_two_agree(spark, tmp_path, queries):
     assert found.difference.compared > 50
     assert found.rows == 150
     assert found.windows > 20
+
+
+def test_windows_of_calendars(spark, tmp_path):
+    write_files(tmp_path / "in", [rows_around_a_change()[:60], rows_around_a_change()[60:]])
+    found = verify(spark, workload(tmp_path, CALENDARS), "rows")
+    assert found.agrees, found.difference
+    assert found.difference.compared > 100
+
+
+def rows_around_a_change():
+    """Some days of rows; in the night of 31 March 2024, clocks in Beirut skip midnight."""
+    rows, hour = cases.draw_rows(cases.rng("calendars"), 100, scale=1_000_000), 3_600_000_000
+    begin = 1_711_800_000_000_000 - hour  # 2024-03-30 11:00
+    return [(begin + number * hour, *row[1:]) for number, row in enumerate(rows)]
 
 
 @pytest.mark.long

@@ -43,6 +43,7 @@ def test_three_spellings_of_one_query():
     ("old", "new", "fields"),
     [
         ("ROW_NUMBER", "rank", {"ties": "rank"}),
+        ("HOP(", "CUMULATE(", {"cumulative": True}),
         ("<= 10", "< 11", {}),
         ("rownum <= 10", "10 >= rownum", {}),
         ("rownum <= 10", "11 > `ROWNUM`", {}),

@@ -120,7 +120,11 @@ WRONG = [
     (f"{C}[ROWS 5] ORDER BY p", 1, 42, "a stream has only one window"),
     (f"{C}ORDER BY p )", 1, 53, "')' has no opening bracket"),
     # Flink
-    (flink("HOP(", "CUMULATE("), 3, 14, "CUMULATE windows grow"),
+    ("TOPK p, 1 OVER 1 MONTH", 1, 16, "a month has no fixed length"),
+    ("TOPK p, 1 OVER 1 DAY AT TIME ZONE Paris", 1, 35, "the name of a time zone in quotes"),
+    ("TOPK p, 1 OVER 1 DAY AT TIME ZONE 'Paris'", 1, 35, "zone='Paris' is not a time zone"),
+    ("TOPK p, 1 OVER 1 WEEK AT TIME ZONE 'UTC' WEEK START 1", 1, 53, "expected a day of the week"),
+    ("TOPK p, 1 OVER 1 HOUR CUMULATIVE", 1, 1, "slide is missing"),
     (flink("HOP(", "SESSION("), 3, 14, "SESSION windows have any length"),
     (flink("HOP(", "HOOP("), 3, 14, "did you mean HOP?"),
     (flink("ROW_NUMBER", "DENSE_RANK"), 2, 13, "DENSE_RANK is not supported"),

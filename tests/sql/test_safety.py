@@ -143,3 +143,10 @@ def test_messages_have_no_comments(sql):
     """Whoever reads them, `ctl` or the page: in the message itself, or in a text that is taken as an expression."""
     with pytest.raises(sb.UnsupportedError, match="cannot contain comments or hints"):
         refuse_unfit({"s": sb.Workload([sb.TopK(name="q", k=1, size="1 hour", by="x")])}, read_query(sql, "s")[0])
+
+
+def test_a_running_job_takes_no_query_since_a_landmark():
+    """Rows that were read before are not stored for it."""
+    known, added = sb.TopK(name="q", k=1, size="1 hour", by="x"), "ever: TOPK x, 1 OVER ALL EVERY 1 HOUR"
+    with pytest.raises(sb.InvalidQueryError, match=r"size=None: query 'ever' ranks everything since 1970-01-01"):
+        refuse_unfit({"s": sb.Workload([known])}, read_query(added, "s")[0])

@@ -32,6 +32,24 @@ BASE = {"k": 10, "size": "10 minutes", "by": "price"}
         ("TOPK price, 10 OVER 10 MINUTES ORIGIN '2024-01-01'", {"origin": "2024-01-01"}),
         ("TOPK price, 10 OVER 10 MINUTES ORIGIN -5", {"origin": -5}),
         ("TOPK price, 10 OVER 10 MINUTES FULL WINDOWS ONLY", {"full_only": True}),
+        ("TOPK price, 10 OVER 1 WEEK", {"size": "7 days"}),
+        ("TOPK price, 10 OVER 1 MONTH AT TIME ZONE 'Asia/Tokyo'", {"size": "1 month", "zone": "Asia/Tokyo"}),
+        (
+            "TOPK price, 10 EVERY 1 DAY OVER 2 WEEKS CUMULATIVE AT TIME ZONE 'UTC' WEEK START sunday",
+            {"size": "2 weeks", "slide": "1 day", "cumulative": True, "zone": "UTC", "week_start": "sunday"},
+        ),
+        (
+            "TOPK price, 10 WHERE zone = 3 OVER 1 DAY CUMULATIVE EVERY 1 MINUTE",
+            {"size": "1 day", "slide": "1 minute", "cumulative": True, "where": "zone = 3"},
+        ),
+        (
+            "TOPK price, 10 OVER ALL EVERY 1 HOUR ORIGIN '2024-01-01'",
+            {"size": None, "slide": "1 hour", "origin": "2024-01-01"},
+        ),
+        (
+            "TOPK price, 10 OVER 1 DAY AT TIME ZONE 'UTC' ORIGIN '2024-01-01T06:00'",
+            {"size": "1 day", "zone": "UTC", "origin": "2024-01-01T06:00"},
+        ),
         ("TOPK price, 10 FROM db.trades WHERE a > 1 AND b OVER 10 MINUTES", {"where": "a > 1 AND b"}),
         ("TOPK price, 10 BY a, f(b, c) OVER 10 MINUTES", {"partition_by": ["a", "f(b, c)"]}),
         ("TOPK price, 10 PARTITION BY a OVER 10 MINUTES", {"partition_by": ["a"]}),

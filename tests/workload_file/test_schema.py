@@ -151,7 +151,7 @@ def test_keys_are_all_keys():
     assert set(found) == set(Document.model_fields) | {
         prefix + name for model, prefix in sections for name in model.model_fields
     }
-    assert found["queries[].size"].type == "whole number | duration"
+    assert found["queries[].size"].type == "whole number | duration | all"
     assert found["streams.<name>.watermark"].default == "10 seconds"
     assert found["streams.<name>.source"].type == "files | kafka | rate | socket"
     assert all(key.type and key.description.endswith(".") for key in keys())

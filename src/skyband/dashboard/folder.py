@@ -193,7 +193,8 @@ class FolderShow:
         return found
 
     def _found(self, path: Path) -> FileAnswers:
-        return read_answers(path, self._contents.source(path), self._contents.stream(path), self._most)
+        contents = self._contents
+        return read_answers(path, contents.source(path), contents.stream(path), self._most, contents.varying)
 
     def _item(self, path: Path, found: FileAnswers) -> tuple[str, str, pa.Table] | None:
         """Return a file's entry for the history; None if its rows cannot be sorted."""

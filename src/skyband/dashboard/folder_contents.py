@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from skyband.dashboard.window_spans import coded, moment_column, spelled, start_
 from skyband.dashboard.wire import LARGEST
 from skyband.queries.answer_schema import moment_of
 from skyband.queries.families import inferred_family
+from skyband.windows import IrregularWindows
 
 __all__ = ["Contents", "FileAnswers", "NoAnswersError", "read_answers"]
 
@@ -39,8 +40,11 @@ class FileAnswers(NamedTuple):
     codes: Any
 
 
-def read_answers(path: Path, source: Source, name: str, most: int) -> FileAnswers:
-    """Read a file. `name` is the query name of rows without one. Above `most` bytes, read only the last row groups."""
+def read_answers(path: Path, source: Source, name: str, most: int, varying: Collection[str] = ()) -> FileAnswers:
+    """Read a file. `name` is the query name of rows without one. Above `most` bytes, read only the last row groups.
+
+    Queries with windows of different lengths are in `varying`; others are distinguished by the length.
+    """
     rows = _ranked(_rows(path, most))
     rows = with_query(rows, name)
     names, queries = coded(rows["query"])
@@ -48,6 +52,7 @@ def read_answers(path: Path, source: Source, name: str, most: int) -> FileAnswer
     if "score" in rows.column_names:
         rows["score"].cast(pa.float64(), safe=False)
     sizes = _sizes(rows, len(names), queries)
+    sizes[np.isin(queries, [place for place, one in enumerate(names) if one in varying])] = 0
     family, axis = inferred_family(rows.column_names).name, axis_of(rows)
     lengths, which = np.unique(sizes, return_inverse=True)
     pairs, codes = np.unique(queries * np.int64(max(1, lengths.size)) + which, return_inverse=True)
@@ -111,6 +116,11 @@ class Contents:
 
     def __init__(self, folder: Path, title: str, only: str, known: Mapping[str, QueryInfo]) -> None:
         self._folder, self._title, self._only, self._known = folder, title, only, known
+        self.varying = {  # queries with windows of different lengths
+            name
+            for name, info in known.items()
+            if info.query is not None and isinstance(info.query.window, IrregularWindows)
+        }
         self._inferred = Inferred()
         self._alone: set[Path] = set()  # files that are separate sources, whatever their names
         self._labels: dict[Ident, str] = {}

@@ -136,8 +136,8 @@ class Query:
         shown = []
         for item in fields(self):  # type: ignore[arg-type]  # every family is a dataclass
             value = getattr(self, item.name)
-            default = 0 if item.name == "origin" else item.default
-            if item.init and (item.name in _ALWAYS_SHOWN or value != default):
+            is_default = not value if item.name == "origin" else value == item.default
+            if item.init and (item.name in _ALWAYS_SHOWN or not is_default):
                 shown.append(f"{item.name}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"
 

@@ -138,8 +138,8 @@ class Shard:
 
     @property
     def reach(self) -> int:
-        """How far after the newest row an answer may still contain it."""
-        return 1 if self.plan.axis == "count" else int(max(query.window.longest for query in self.plan.queries))
+        """How far after the newest row the windows of a finished stream end."""
+        return 1 if self.plan.axis == "count" else int(max(query.window.tail for query in self.plan.queries))
 
     def save(self) -> dict[str, Any]:
         """Return the state for `load`, without the segments."""

@@ -23,15 +23,16 @@ FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 _ARGUMENTS = {
     "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET"),
     "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"),  # the slide comes first
+    "CUMULATE": ("DATA", "TIMECOL", "STEP", "SIZE", "OFFSET"),  # the step comes first
 }
 _UNSUPPORTED = {
-    "CUMULATE": "all windows of a query must have the same size, but CUMULATE windows grow",
     "SESSION": "all windows of a query must have the same size, but SESSION windows have any length",
 }
 _MEANING = {
     "DATA": "TABLE and a stream",
     "TIMECOL": "DESCRIPTOR and the column of event time",
     "SLIDE": "the slide as an INTERVAL",
+    "STEP": "the step as an INTERVAL",
     "SIZE": "the size as an INTERVAL",
     "OFFSET": "the offset as an INTERVAL",
 }
@@ -243,18 +244,21 @@ def read_window(draft: StatementDraft) -> None:
     function = cursor.peek()
     name = function.keyword if function else ""
     if name in _UNSUPPORTED:
-        raise cursor.fail(f"{name} is not supported: {_UNSUPPORTED[name]}", "use TUMBLE or HOP")
+        raise cursor.fail(f"{name} is not supported: {_UNSUPPORTED[name]}", "use TUMBLE, HOP or CUMULATE")
     if name not in _ARGUMENTS:
         hint = "" if wrapped else "write FROM TABLE(HOP(TABLE trades, DESCRIPTOR(ts), slide, size))"
-        raise cursor.unexpected("HOP or TUMBLE", hint, known=FUNCTIONS)
+        raise cursor.unexpected("HOP, TUMBLE or CUMULATE", hint, known=FUNCTIONS)
     cursor.at += 1
     given = _read_arguments(draft, name)
     if wrapped:
         cursor.expect_symbol(")", "close TABLE( with ')'")
+    step = given.get("STEP", given.get("SLIDE"))
     size = parse_duration(given["SIZE"], field="size")
-    slide = parse_duration(given.get("SLIDE", given["SIZE"]), field="slide")
+    slide = parse_duration(given["SIZE"] if step is None else step, field="slide")
     draft.fields["size"] = given["SIZE"]
-    draft.fields["slide"] = given.get("SLIDE")
+    draft.fields["slide"] = step
+    if name == "CUMULATE":
+        draft.fields["cumulative"] = True
     offset = parse_duration(given["OFFSET"], field="offset") if "OFFSET" in given else 0
     draft.fields["origin"] = offset + (size % slide if slide > 0 else 0)
 
@@ -306,7 +310,7 @@ def _value(draft: StatementDraft, argument: str, shape: str) -> str:
         draft.beside["time"] = time
         cursor.expect_symbol(")", "DESCRIPTOR must contain one column")
         return time
-    draft.places[{"OFFSET": "origin"}.get(argument, argument.lower())] = cursor.place
+    draft.places[{"OFFSET": "origin", "STEP": "slide"}.get(argument, argument.lower())] = cursor.place
     if not cursor.sees("INTERVAL"):
         raise cursor.unexpected(_MEANING[argument], f"{shape}, with durations such as INTERVAL '10' MINUTES")
     return interval(cursor, f"the {argument.lower()}")

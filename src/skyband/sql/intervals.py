@@ -10,6 +10,7 @@ from skyband.sql.cursor import Cursor
 from skyband.sql.lexer import unquote
 
 _EXAMPLES = "write 10 MINUTES, 1 HOUR 30 MINUTES or 500 ROWS"
+_CALENDAR = ("WEEK", "MONTH", "QUARTER", "YEAR")  # of one length only with a time zone; days are parsed as durations
 _INTERVALS = "write INTERVAL '10' MINUTES"
 
 
@@ -51,6 +52,26 @@ def duration(cursor: Cursor, what: str, stops: Collection[str]) -> str:
         cursor.at += 1
         end = unit.end
     return _readable(cursor, cursor.source[at:end], what, at)
+
+
+def calendar_length(cursor: Cursor) -> str | None:
+    """Parse a length on the calendar, such as ``1 MONTH``, and return it as text; None if there is none."""
+    amount, unit, after = cursor.peek(), cursor.peek(1), cursor.peek(2)
+    if amount is None or not (amount.text.isascii() and amount.text.isdigit()):
+        return None
+    if (
+        unit is None
+        or unit.keyword.removesuffix("S") not in _CALENDAR
+        or (after is not None and after.kind == "number")
+    ):
+        return None
+    cursor.at += 2
+    return f"{amount.text} {unit.text.lower()}"
+
+
+def readable(cursor: Cursor, text: str, what: str, at: int) -> str:
+    """Return a duration in its usual form, or raise at its offset."""
+    return _readable(cursor, text, what, at)
 
 
 def interval(cursor: Cursor, what: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from skyband.sql.cursor import Cursor, one_of
-from skyband.sql.intervals import span
+from skyband.sql.intervals import calendar_length, readable, span
+from skyband.sql.lexer import unquote
 from skyband.sql.statement import StatementDraft, direction, read_full, read_k, read_origin, read_ties
 from skyband.sql.writer import CERTAIN, CLAUSES, STOPS
 
@@ -27,6 +28,10 @@ def read(cursor: Cursor) -> StatementDraft:
         _READERS[clause](draft)
     if "size" not in draft.fields:
         raise cursor.unexpected("OVER and the size of the window", "as in OVER 10 MINUTES or OVER 500 ROWS")
+    if "zone" not in draft.fields:
+        for name in ("size", "slide"):
+            if isinstance(text := draft.fields.get(name), str):
+                draft.fields[name] = readable(cursor, text, f"the {name} of the window", draft.places[name])
     return draft
 
 
@@ -71,17 +76,49 @@ def _read_groups(draft: StatementDraft) -> None:
 
 
 def _read_size(draft: StatementDraft) -> None:
+    cursor = draft.cursor
     draft.once("size", "OVER")
-    draft.cursor.expect("OVER")
-    at = draft.cursor.place
-    draft.put("size", span(draft.cursor, "the size of the window", STOPS), at)
+    cursor.expect("OVER")
+    at = cursor.place
+    if cursor.take("ALL"):
+        draft.put("size", None, at)
+    else:
+        draft.put("size", calendar_length(cursor) or span(cursor, "the size of the window", STOPS), at)
+    at = cursor.place
+    if cursor.take("CUMULATIVE"):
+        draft.put("cumulative", True, at)
+    if cursor.sees("AT"):
+        _read_zone(draft)
+    if cursor.sees("WEEK"):
+        _read_week(draft)
+
+
+def _read_zone(draft: StatementDraft) -> None:
+    cursor, why = draft.cursor, "as in OVER 1 DAY AT TIME ZONE 'Europe/Paris'"
+    cursor.expect("AT", "TIME", "ZONE", why=why)
+    at, token = cursor.place, cursor.peek()
+    if token is None or token.kind != "string" or token.text[0] not in "'\"":
+        raise cursor.unexpected("the name of a time zone in quotes", why)
+    cursor.at += 1
+    draft.put("zone", unquote(token.text), at)
+
+
+def _read_week(draft: StatementDraft) -> None:
+    cursor, why = draft.cursor, "as in WEEK START SUNDAY"
+    cursor.expect("WEEK", "START", why=why)
+    at, token = cursor.place, cursor.peek()
+    if token is None or token.kind != "word":
+        raise cursor.unexpected("a day of the week", why)
+    cursor.at += 1
+    draft.put("week_start", token.text.lower(), at)
 
 
 def _read_slide(draft: StatementDraft) -> None:
     draft.once("slide", "EVERY")
     draft.cursor.expect("EVERY")
     at = draft.cursor.place
-    draft.put("slide", span(draft.cursor, "the slide of the window", STOPS), at)
+    length = calendar_length(draft.cursor)
+    draft.put("slide", length or span(draft.cursor, "the slide of the window", STOPS), at)
 
 
 _READERS: dict[str, Callable[[StatementDraft], None]] = {

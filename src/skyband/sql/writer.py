@@ -2,7 +2,7 @@
 
 ```text
 [name:] TOPK [score [ASC],] k [ASC] [WITH TIES] [WHERE condition] [BY group, …]
-    OVER size [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
+    OVER size [CUMULATIVE] [AT TIME ZONE 'zone' [WEEK START day]] [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
 
 [name:] TOPK [score,] k [WHERE condition] [PROBABILITY p] [RULE label] [STREAM label]
     OVER size FREQUENCY every [SEMANTICS word] [THRESHOLD p] [WEIGHTS (w, ...)] [ALPHA a]
@@ -63,14 +63,26 @@ def write(query: Mapping[str, Any], *, named: bool = False) -> str:
         parts.append(f"WHERE {expression(query['where'])}")
     if query["partition_by"]:
         parts.append(f"BY {', '.join(map(expression, query['partition_by']))}")
-    parts.append(f"OVER {span(query['size'])}")
+    parts += _window(query)
     if query["slide"] != query["size"]:
         parts.append(f"EVERY {span(query['slide'])}")
     if query["origin"]:
-        parts.append(f"ORIGIN {origin(query['origin'], clock=isinstance(query['size'], str))}")
+        parts.append(f"ORIGIN {origin(query['origin'], clock=isinstance(query['slide'], str))}")
     if query["full_only"]:
         parts.append("FULL WINDOWS ONLY")
     return " ".join(parts)
+
+
+def _window(query: Mapping[str, Any]) -> list[str]:
+    """Return the size, and what else defines how windows begin."""
+    parts = [f"OVER {'ALL' if query['size'] is None else span(query['size'])}"]
+    if query.get("cumulative"):
+        parts.append("CUMULATIVE")
+    if query.get("zone"):
+        parts.append(f"AT TIME ZONE {quote(query['zone'])}")
+    if query.get("week_start"):
+        parts.append(f"WEEK START {query['week_start'].upper()}")
+    return parts
 
 
 def write_uncertain(query: Mapping[str, Any], *, named: bool = False) -> str:
@@ -121,8 +133,10 @@ def span(size: str | int) -> str:
     return f"{size} ROW{'' if size == 1 else 'S'}"
 
 
-def origin(place: int, *, clock: bool) -> str:
+def origin(place: int | str, *, clock: bool) -> str:
     """Return the origin of windows: ISO text on the time axis if Python can represent it, else the number."""
+    if isinstance(place, str):  # a local time
+        return quote(place)
     if clock:
         try:
             return quote((_EPOCH + timedelta(microseconds=place)).isoformat().replace("+00:00", "Z"))

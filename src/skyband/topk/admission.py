@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from skyband.errors import InvalidInputError
+from skyband.sql.writer import origin
 from skyband.topk.query import TopK
 from skyband.windows import ALWAYS, SlidingWindow
 
-__all__ = ["SeenStream", "first_exact_start"]
+__all__ = ["SeenStream", "first_exact_start", "refuse_past_landmark"]
 
 
 class SeenStream(NamedTuple):
@@ -26,7 +28,8 @@ def first_exact_start(query: TopK, running: Sequence[TopK], since: Sequence[int]
     query has an unanswered window with the same start, or both starts are at or before the first object, and the
     running query's k is at least as large: then the kept objects contain the best k of that view. A running query with
     ``ties="rank"`` also keeps ties. One without them cannot serve a query with ``ties="rank"``, however large its k. A
-    query with listed windows begins after the newest object, because its starts are not compared with those of others.
+    query with irregular windows begins after the newest object, because its starts are not compared with those of
+    others.
     """
     if stream is None:
         return ALWAYS
@@ -41,6 +44,16 @@ def first_exact_start(query: TopK, running: Sequence[TopK], since: Sequence[int]
     while start >= oldest and _k_held(start, running, since, stream) >= query.k:
         start -= window.slide
     return start + window.slide
+
+
+def refuse_past_landmark(query: TopK, since: int) -> None:
+    """Reject a query that joins a stream if all its windows start earlier than `since`, from where it is exact."""
+    if query.size is None and query.window.start(query.window.first_end_after(since)) < since:
+        raise InvalidInputError(
+            f"query {query.name!r} has {query.window_text}, but it joins a stream whose rows before "
+            f"{origin(since, clock=True)} were not stored for it, so none of its answers would be complete. Set "
+            "origin= to a later time, or start a new stream with this query."
+        )
 
 
 def _k_held(start: int, running: Sequence[TopK], since: Sequence[int], stream: SeenStream) -> int:

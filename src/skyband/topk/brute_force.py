@@ -18,6 +18,7 @@ from skyband.data.row_hash import row_hash
 from skyband.expressions import compile_expression
 from skyband.queries.workload import Workload
 from skyband.topk.query import TopK
+from skyband.windows import IrregularWindows
 
 __all__ = ["SHOWN", "Difference", "by_definition", "compare_tables"]
 
@@ -73,11 +74,12 @@ def compare_tables(expected: pa.Table, found: pa.Table) -> Difference:
 
 
 def _answers(rows: pa.Table, query: TopK, kinds: dict[str, pa.DataType], time: str, id_: str | None) -> pa.Table:
+    newest = pc.max(one(rows[time]).cast(pa.int64())).as_py()  # of all rows: those that are filtered move time too
     if query.where is not None:
         rows = rows.filter(pc.fill_null(compile_expression(query.where, rows.schema).evaluate(rows), False))
     groups = {name: compile_expression(name, rows.schema).evaluate(rows) for name in query.partition_by}
     objects = _objects(rows, query, list(groups.values()), time, id_)
-    found = list(_in_time(objects, query) if query.axis == "time" else _in_sequence(objects, query))
+    found = list(_in_time(objects, query, newest) if query.axis == "time" else _in_sequence(objects, query))
     chosen = _joined([one.rows for one, _, _ in found])
     ends = _joined([np.full(one.rows.size, end) for one, end, _ in found])
     ranks = _joined([ranks for _, _, ranks in found])
@@ -123,12 +125,19 @@ def _objects(rows: pa.Table, query: TopK, groups: list[Any], time: str, id_: str
     )
 
 
-def _in_time(objects: _Objects, query: TopK) -> Iterator[tuple[_Objects, int, Any]]:
+def _in_time(objects: _Objects, query: TopK, newest: int) -> Iterator[tuple[_Objects, int, Any]]:
     """Yield the answer of every window over event time: its objects, its end, and their ranks."""
     if not objects.at.size:
         return
     objects = _taken(objects, np.argsort(objects.at, kind="stable"))
     first = int(objects.at[0]) if query.full_only else None
+    if isinstance(query.window, IrregularWindows):
+        starts, ends = query.window.reported(int(objects.at[0]), newest)
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+            low, high = (int(place) for place in np.searchsorted(objects.at, [start, end]))
+            if low < high and (first is None or start >= first):
+                yield _best(_taken(objects, slice(low, high)), end, query)
+        return
     for low, high, end in _spans(objects.at, query):
         if first is None or end - query.sliding.size >= first:
             yield _best(_taken(objects, slice(low, high)), end, query)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from skyband.calendar_windows import CalendarWindows, CumulativeWindows, LandmarkWindows
 from skyband.durations import format_duration
 from skyband.queries import Axis
 from skyband.queries.counted import counted
@@ -15,6 +16,7 @@ from skyband.queries.timeline import Lane, Timeline
 from skyband.topk.algorithm_selection import Choice, choose, choose_on_spark, may_switch
 from skyband.topk.meta_query import MetaQuery, SharingClass, View, sharing_classes
 from skyband.topk.query import TopK
+from skyband.windows import IrregularWindows, SlidingWindow
 
 __all__ = ["Cost", "Sharing", "cost", "page", "sharing", "timeline"]
 
@@ -174,7 +176,7 @@ def _class_page(part: _Class, axis: Axis) -> list[str]:
     most = f"never more than {figures.most}" if shared.ties == "row_number" else "plus all rows that tie with them"
     page = {
         "queries": f"{len(meta.queries)}: {_listed([query.name for query in meta.queries])}",
-        "window": f"{_length(axis, meta.size)}" + (", the longest of them" if len(meta.queries) > 1 else ""),
+        "window": _window(meta, axis) + (", the longest of them" if len(meta.queries) > 1 else ""),
         "views": f"{figures.views} open, for {counted(meta.windows, 'open window')} of the queries",
         "k per view": ", ".join(
             f"{k} ({counted(views, 'view')})" for k, views in sorted(figures.ks.items(), reverse=True)[:6]
@@ -199,18 +201,36 @@ def _figures(meta: MetaQuery) -> _Figures:
     ks: Counter[int] = Counter()
     if meta.windows > MOST_WINDOWS:
         for query in meta.queries:
-            ks[query.k] += query.window.most_alive
+            ks[query.k] += query.window.most_views
     else:
         ks.update(view.k for view in views)
     most = sum(k * views for k, views in ks.items())
     if len(meta.queries) == 1:  # if the slide does not divide the size, the number of open windows varies
-        most = meta.queries[0].k * meta.queries[0].sliding.most_alive
+        most = meta.queries[0].k * meta.queries[0].window.most_views
     return _Figures(ks.total(), ks, shortest, longest, _expected(meta, views), most)
 
 
 def _now(meta: MetaQuery) -> int:
     """Return a position in the steady state: the stream is older than every open window."""
-    return max(query.sliding.origin for query in meta.queries) + 4 * meta.size
+    now = max(_origin(query) for query in meta.queries) + 4 * meta.size
+    irregular = [query.window for query in meta.queries if isinstance(query.window, IrregularWindows)]
+    return min((window.first_end_after(now) for window in irregular), default=now)
+
+
+def _origin(query: TopK) -> int:
+    """Return a position at which a window of the query ends or starts."""
+    window = query.window
+    if isinstance(window, CalendarWindows | CumulativeWindows | LandmarkWindows):
+        return window.origin
+    return query.sliding.origin
+
+
+def _window(meta: MetaQuery, axis: Axis) -> str:
+    """Describe the longest window."""
+    if all(isinstance(query.window, SlidingWindow) for query in meta.queries):
+        return _length(axis, meta.size)
+    longest = max(meta.queries, key=lambda query: query.window.longest)
+    return longest.window_text
 
 
 def _views(meta: MetaQuery) -> list[View]:
@@ -220,21 +240,25 @@ def _views(meta: MetaQuery) -> list[View]:
         return meta.views(now)
     # Views are so close together that only their age matters. The sample has a few hundred ages, denser where young,
     # each with the largest k of the queries that reach back this far.
-    shortest = min(query.sliding.slide for query in meta.queries)
+    shortest = min(query.window.step for query in meta.queries)
     steps = {int(shortest * (meta.size / shortest) ** (i / 512)) for i in range(513)}
-    ages = sorted({query.sliding.size for query in meta.queries} | steps)
+    sizes = {query: min(query.window.longest, meta.size) for query in meta.queries}
+    ages = sorted({*sizes.values()} | steps)
     return [
-        View(now - age, (), max(query.k for query in meta.queries if query.sliding.size >= age))
-        for age in reversed(ages)
+        View(now - age, (), max(query.k for query in meta.queries if sizes[query] >= age)) for age in reversed(ages)
     ]
 
 
 def _panes(meta: MetaQuery) -> tuple[int, int]:
     """Return the lengths of the shortest and the longest pane in a typical range."""
     now = _now(meta)
-    until = now + min(meta.size, 8 * max(query.sliding.slide for query in meta.queries))
+    until = now + min(meta.size, 8 * max(query.window.step for query in meta.queries))
     cuts = {now}
     for query in meta.queries:
+        if isinstance(query.window, IrregularWindows):
+            starts, ends = query.window.page(now, min(until, now + 4096 * query.window.step))
+            cuts.update(at for at in {*starts.tolist(), *ends.tolist()} if now < at <= until)
+            continue
         window = query.sliding
         for first in (window.first_end_after(now), window.latest_start(now) + window.slide):
             # For a query with a very short slide, a few thousand cuts are enough.
@@ -262,8 +286,8 @@ def _expected(meta: MetaQuery, views: Sequence[View]) -> float:
 
 def _work(meta: MetaQuery) -> float:
     """Return the work per tick of the axis: rows written, and the block merged at each window end."""
-    rows = sum(query.k / query.sliding.slide for query in meta.queries)
-    lattices = {(query.sliding.slide, query.sliding.origin % query.sliding.slide) for query in meta.queries}
+    rows = sum(query.k / query.window.step for query in meta.queries)
+    lattices = {(query.window.step, _origin(query) % query.window.step) for query in meta.queries}
     ends = sum(1 / slide for slide, _ in lattices)
     return rows + ends * max(query.k for query in meta.queries)
 
@@ -290,20 +314,21 @@ def _listed(names: Sequence[str], most: int = 6) -> str:
 
 def timeline(queries: Sequence[TopK], now: int | None, method: str, lanes: int, windows: int) -> Timeline | None:
     """Return the views open at `now`, relative to it; None if the queries have more than `windows` open windows."""
-    if sum(query.sliding.most_alive for query in queries) > windows:
+    if sum(query.window.most_views for query in queries) > windows:
         return None
     at = sharing(queries).typical if now is None else now
     scale = 1e6 if queries[0].axis == "time" else 1
     found: list[Lane] = []
     for number, (shared, meta) in enumerate(sharing_classes(queries).items(), 1):
-        sizes = {query.name: query.sliding.size for query in meta.queries}
+        sizes = {query.name: query.window.longest for query in meta.queries}
+        ends = {query.name: query.window.first_end_after(at) for query in meta.queries if query.size is None}
         found += [
             Lane(
                 label=f"class {number}: {shared.by or 'the given score'}",
                 kind="view",
                 k=view.k,
                 begin=(view.start - at) / scale,
-                end=(view.start - at + max(sizes[name] for name in view.queries)) / scale,
+                end=max(ends.get(name, view.start + sizes[name]) - at for name in view.queries) / scale,
                 queries=tuple(view.queries),
             )
             for view in meta.views(at)

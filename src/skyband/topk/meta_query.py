@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from skyband.errors import UnsupportedError
 from skyband.queries import Axis
 from skyband.queries.sharing import places_by
 from skyband.topk.query import Order, Ties, TopK
+from skyband.windows import IrregularWindows, ListedWindows, SlidingWindow, Windows
 
 __all__ = ["MetaQuery", "SharingClass", "View", "sharing_classes"]
 
@@ -52,6 +54,17 @@ def sharing_classes(queries: Iterable[TopK]) -> dict[SharingClass, MetaQuery]:
     return {shared: MetaQuery([queries[place] for place in places]) for shared, places in classes.items()}
 
 
+def _open_starts(window: Windows, now: int) -> Iterable[int]:
+    """The distinct starts of windows that begin before `now` and end at `now` or later."""
+    if isinstance(window, SlidingWindow):
+        return window.views_alive(now - 1)
+    if isinstance(window, ListedWindows) or not isinstance(window, IrregularWindows):
+        raise UnsupportedError("a list of windows has no usual state; this operation needs one size and one slide.")
+    starts, ends = window.page(now - 1, now - 1)
+    found: list[int] = sorted(set(starts[(starts < now) & (ends >= now)].tolist()))
+    return found
+
+
 class MetaQuery:
     """One query that replaces all its members.
 
@@ -72,8 +85,8 @@ class MetaQuery:
 
     @property
     def size(self) -> int:
-        """The meta query's window size: the largest of all."""
-        return max(query.sliding.size for query in self.queries)
+        """The meta query's window size: the largest of all. Of windows that never close, the slide counts."""
+        return max(min(query.window.longest, query.window.tail) for query in self.queries)
 
     @property
     def windows(self) -> int:
@@ -84,7 +97,7 @@ class MetaQuery:
         """The views open at `now`, oldest first: begun before it, with a window that ends at `now` or later."""
         serving: dict[int, list[TopK]] = {}
         for query in self.queries:
-            for start in query.sliding.views_alive(now - 1):
+            for start in _open_starts(query.window, now):
                 serving.setdefault(start, []).append(query)
         return [
             View(start, tuple(query.name for query in served), max(query.k for query in served))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
-from skyband.data.answer_log import RankedWindows, joined
+from skyband.data.answer_log import RankedWindows, chosen, joined
 from skyband.data.answer_table import arrow_schema
 from skyband.data.arrow import from_numpy
 from skyband.data.id_dictionary import IdDictionary
@@ -24,13 +24,13 @@ from skyband.monitor import MonitorBase
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
-from skyband.topk.admission import SeenStream, first_exact_start
+from skyband.topk.admission import SeenStream, first_exact_start, refuse_past_landmark
 from skyband.topk.algorithm_selection import Seen, best_engine, depends_on_excess, most_excess
 from skyband.topk.algorithms import Engine, engine_named
 from skyband.topk.candidate_estimate import SAMPLE, estimated_excess, sampled_excess
 from skyband.topk.group_executors import Arrivals, GroupExecutors
 from skyband.topk.query import TopK, topk_from
-from skyband.topk.window_bounds import all_sliding, starts_of
+from skyband.topk.window_bounds import all_sliding, last_ends, starts_of
 from skyband.windows import ALWAYS, SlidingWindow
 
 __all__ = ["Monitor", "replay"]
@@ -156,6 +156,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
                 "so far. Start a new monitor with this query."
             )
         start = self._first_exact_start(query, grouped)
+        refuse_past_landmark(query, start)
         since = [*([ALWAYS] * len(self.queries)), start]
         self._change(after, since, {place: place for place in range(len(self.queries))})
         if start != ALWAYS:
@@ -199,7 +200,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         if self._intake.first is not None:
             self._move_time()
             self._executors.end(beyond, self._intake.first)
-            self._collect()
+            self._collect(ended=not all_sliding(self.queries))
 
     def _grouped(self, queries: tuple[TopK, ...]) -> tuple[int, ...]:
         """Indexes of the queries that answer per group."""
@@ -381,9 +382,15 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         self._executors.take_in(arrivals, 0 if newest is None else newest, first)
         self._collect()
 
-    def _collect(self) -> None:
-        """Collect the answers of the engines, and drop ids that are no longer referenced."""
+    def _collect(self, *, ended: bool = False) -> None:
+        """Collect the answers of the engines, and drop ids that are no longer referenced.
+
+        If the stream has `ended`, windows that never close are answered only once more.
+        """
         found = self._executors.answers()
+        if ended and self._intake.newest is not None:
+            last = last_ends(self.queries, self._intake.newest)
+            found = [chosen(part, part.ends <= last[part.queries]) for part in found]
         self._windows += sum(part.ends.size for part in found)
         self._pending += found
         if self._ids is not None:

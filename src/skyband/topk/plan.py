@@ -73,7 +73,7 @@ class TopKPlan(ShardPlan):
     @property
     def bound(self) -> int | None:
         """The upper bound of the candidates of one group."""
-        return sum(query.k * query.window.most_alive for query in self.queries)
+        return sum(query.k * query.window.most_views for query in self.queries)
 
     @cached_property
     def scans(self) -> tuple[Scan, ...]:

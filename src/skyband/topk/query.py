@@ -1,4 +1,4 @@
-"""Continuous top-k queries over sliding windows, or over windows listed by starts and ends. Validated and frozen."""
+"""Continuous top-k queries over sliding, calendar, cumulative and other windows. Validated and frozen."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from skyband.queries.fields import (
     spelled,
     window_of,
 )
+from skyband.queries.window_fields import irregular_fields, is_irregular
 from skyband.sql import writer
 from skyband.windows import ListedWindows, SlidingWindow, Windows
 
@@ -39,7 +40,8 @@ class TopK(Query):
         Number of objects in an answer, at least 1.
     size, slide
         Interval text (``"10 minutes"``) or `timedelta` for a window over event time, integers for a window over the
-        last `size` objects. `slide` defaults to `size` and need not divide it.
+        last `size` objects. `slide` defaults to `size` and need not divide it. With ``size=None`` every window starts
+        at `origin` (a landmark; by default 1970-01-01).
     name
         Name of the query in its answers; unique in a workload.
     by, where, partition_by
@@ -49,6 +51,14 @@ class TopK(Query):
         ``"desc"``: higher scores first; ``"asc"``: lower scores first.
     origin
         A position at which a window ends: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
+        With `zone`, a time without offset is a local time: ``"2024-01-01T06:00"`` makes days that begin at 6:00.
+    zone
+        A time zone such as ``"America/New_York"``. Windows then begin at local midnight, also on days with 23 or 25
+        hours, and `size` may be days, weeks, months, quarters or years.
+    week_start
+        With `zone` and weeks: the day that weeks begin with, ``"monday"`` unless given.
+    cumulative
+        Windows grow: they start with each `size` and end every `slide` ("so far today", Flink's CUMULATE).
     full_only
         Report only windows that begin at or after the first object of the stream.
     ties
@@ -65,13 +75,15 @@ class TopK(Query):
     ('time', 60000000)
     >>> sb.TopK(k=3, size=10_000, slide=100).axis
     'count'
+    >>> sb.TopK(k=3, size="1 day", slide="1 minute", cumulative=True, zone="Europe/Paris").window_text
+    '1 day so far, every 1 minute, in Europe/Paris'
     """
 
     family: ClassVar[str] = "topk"
 
     name: str = "topk"
     k: int
-    size: str | timedelta | int
+    size: str | timedelta | int | None
     slide: str | timedelta | int | None = None
     by: str | None = None
     where: str | None = None
@@ -80,6 +92,9 @@ class TopK(Query):
     origin: datetime | str | int | None = None
     full_only: bool = False
     ties: Ties = "row_number"
+    zone: str | None = None
+    week_start: str | None = None
+    cumulative: bool = False
     axis: Axis = field(init=False, compare=False)
     window: Windows = field(init=False, compare=False)
 
@@ -104,6 +119,9 @@ class TopK(Query):
 
     def _windowed(self) -> dict[str, Any]:
         """The fields that define the query's windows, normalized."""
+        kind = {name: getattr(self, name) for name in ("zone", "week_start", "cumulative")}
+        if is_irregular({"size": self.size, **kind}):
+            return {"axis": "time", **irregular_fields(self.size, self.slide, self.origin, **kind)}
         slide = self.size if self.slide is None else self.slide
         axis = same_axis(self.size, slide, "slide")
         window = window_of(axis, self.size, slide, self.origin)
@@ -126,9 +144,56 @@ class TopK(Query):
         if isinstance(self.window, SlidingWindow):
             return self.window
         raise UnsupportedError(
-            f"{self.name!r} has windows listed by starts and ends; this operation supports only windows with one size "
-            "and one slide. Use Monitor, replay or shards with algorithm='panes' or 'naive'."
+            f"{self.name!r} has {self.window_kind} windows; this operation supports only windows with one size and one "
+            "slide. Use Monitor, replay or shards with algorithm='panes' or 'naive'."
         )
+
+    @property
+    def window_kind(self) -> str:
+        """The kind of the query's windows: sliding, calendar, cumulative, landmark or listed.
+
+        >>> import skyband as sb
+        >>> sb.TopK(k=3, size=None, slide="1 hour").window_kind
+        'landmark'
+        """
+        if self.size is None:
+            return "landmark"
+        return "cumulative" if self.cumulative else "sliding" if self.zone is None else "calendar"
+
+    @property
+    def window_text(self) -> str:
+        """A short description of the windows and the answer frequency.
+
+        >>> import skyband as sb
+        >>> sb.TopK(k=1, size="1 day", zone="Asia/Tokyo").window_text
+        '1 day, every 1 day, in Asia/Tokyo'
+        """
+        if isinstance(self.window, SlidingWindow):
+            return super().window_text
+        where = "" if self.zone is None else f", in {self.zone}"
+        week = "" if self.week_start is None else f", weeks from {self.week_start.capitalize()}"
+        if self.size is None:
+            return f"everything since {self._since_text()}, every {self.slide}{where}"
+        return f"{self.size}{' so far' if self.cumulative else ''}, every {self.slide}{where}{week}"
+
+    def _since_text(self) -> str:
+        if isinstance(self.origin, int):
+            return writer.origin(self.origin, clock=True).strip("'")
+        return str(self.origin or "1970-01-01")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as plain values for JSON; ``TopK(**query.to_dict())`` is the same query.
+
+        >>> import skyband as sb
+        >>> "zone" in sb.TopK(k=1, size="1 day").to_dict(), sb.TopK(k=1, size="1 day", zone="UTC").to_dict()["zone"]
+        (False, 'UTC')
+        """
+        found = super().to_dict()
+        # Without these, states and journals of sliding windows are as they were before the fields existed.
+        for name in ("zone", "week_start", "cumulative"):
+            if not found[name]:
+                del found[name]
+        return found
 
     def to_sql(self, *, named: bool = False) -> str:
         """Return the query as one line of SQL in canonical form; `skyband.sql` parses it.
@@ -175,9 +240,22 @@ class ListedTopK(TopK):
     """
 
     windows: ListedWindows
-    size: str | timedelta | int = field(init=False, default=0)  # the longest window
+    size: str | timedelta | int | None = field(init=False, default=0)  # the longest window
     slide: str | timedelta | int | None = field(init=False, default=None)
     origin: datetime | str | int | None = field(init=False, default=None)
+    zone: str | None = field(init=False, default=None)
+    week_start: str | None = field(init=False, default=None)
+    cumulative: bool = field(init=False, default=False)
+
+    @property
+    def window_kind(self) -> str:
+        """The kind of the query's windows."""
+        return "listed"
+
+    @property
+    def window_text(self) -> str:
+        """A short description of the windows."""
+        return f"{len(self.windows.ends):,} windows of up to {self.size}"
 
     def _windowed(self) -> dict[str, Any]:
         return {"axis": "time", "window": self.windows, "size": spelled("time", self.windows.longest)}
@@ -185,7 +263,8 @@ class ListedTopK(TopK):
     def to_dict(self) -> dict[str, Any]:
         """Return the query as plain values for JSON; `topk_from` restores it."""
         listed = {"starts": list(self.windows.starts), "ends": list(self.windows.ends)}
-        return {**super().to_dict(), "windows": listed}
+        fields = Query.to_dict(self)
+        return {**fields, "windows": listed}
 
     def to_sql(self, *, named: bool = False) -> None:  # type: ignore[override]  # a list of windows has no SQL
         """Return None: SQL cannot express a list of windows."""

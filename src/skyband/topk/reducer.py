@@ -29,7 +29,7 @@ from skyband.sharding.rows import (
 from skyband.topk.algorithms.panes import Panes
 from skyband.topk.plan import TopKPlan
 from skyband.topk.query import TopK
-from skyband.topk.window_bounds import all_sliding, cells_between, listed_of
+from skyband.topk.window_bounds import all_sliding, cells_between, irregular_of
 from skyband.topk.window_ranking import Lined, rank_rows
 from skyband.windows import ALWAYS, NEVER, SlidingWindow
 
@@ -173,7 +173,7 @@ def _needed(
     order, begins = stream_order(positions, grouping, ids_in(table, plan.id))
     lined = Lined(scores[order], positions[order], begins)
     groups = begins.size - 1
-    # A listed window may stay open over many batches: windows that end after these rows are not visited one by one.
+    # An irregular window may stay open over many batches: windows that end after these rows are not visited one by one.
     final = NEVER if all_sliding(queries) else int(positions.max(initial=ALWAYS))
     found = rank_rows(Panes, queries, lined, np.full(groups, ALWAYS), np.full(groups, final))
     return _mask(order.size, order[np.concatenate([found.windows.ids, found.needed])])
@@ -187,12 +187,12 @@ def _unbeaten(queries: Sequence[TopK], positions: Ints, scores: Floats, grouping
     if ends is None:
         return np.ones(scores.size, bool)
     starts = ends if np.array_equal(by_end, by_start) else _moments(by_start, positions)
-    if starts is None or listed_of(queries):
+    if starts is None or irregular_of(queries):
         timely, starts = NEVER, ends  # not used then
     order, begins = by_group_and_position(positions, grouping)
     if order is not None:
         positions, scores = positions[order], scores[order]
-    if listed_of(queries):
+    if irregular_of(queries):
         begins = np.union1d(begins, np.flatnonzero(np.diff(cells_between(queries, positions))) + 1)
     kept = np.zeros(scores.size, bool)
     for direction, ties in product(("desc", "asc"), ("row_number", "rank")):
@@ -228,7 +228,7 @@ def first_positions(positions: Ints, rows: Ints, queries: Sequence[TopK]) -> Int
     lattices = _lattices((window.slide, window.origin - window.size) for window in sliding)
     order = rows[np.argsort(positions[rows], kind="stable")]
     found = np.empty(order.size, np.int64)
-    if not listed_of(full):
+    if not irregular_of(full):
         return found[: newest_of_cells(positions, order, lattices, found)].copy()
     cells = np.split(order, np.flatnonzero(np.diff(cells_between(full, positions[order], starts=True))) + 1)
     return np.concatenate([found[: newest_of_cells(positions, cell, lattices, found)].copy() for cell in cells])

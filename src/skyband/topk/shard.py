@@ -21,13 +21,14 @@ from skyband.sharding.plan import COPY, without_copies
 from skyband.sharding.rows import group_rows, ids_in, positions_of, scores_of, stream_order
 from skyband.sharding.shard import Segments, Shard, Tally
 from skyband.snapshot import StateFormat, unchanged
+from skyband.topk.admission import refuse_past_landmark
 from skyband.topk.algorithms import engine_named
 from skyband.topk.numbering import Numbering, number_column
 from skyband.topk.plan import Scan, TopKPlan, scans_of
 from skyband.topk.query import TopK, topk_from
 from skyband.topk.reducer import TopKNote
 from skyband.topk.shard_answers import AnsweredWindows, NewestAnswers, answered, changed, joined, listed, tables
-from skyband.topk.window_bounds import starts_of
+from skyband.topk.window_bounds import all_sliding, last_ends, starts_of
 from skyband.topk.window_ranking import Lined, Ranking, rank_rows
 from skyband.windows import ALWAYS, NEVER
 
@@ -48,6 +49,13 @@ class TopKShard(Shard):
         self.shown = NewestAnswers.nothing()  # for a change feed: the answers that the next ones are compared with
         self.numbering = Numbering(plan) if plan.axis == "count" else None
         self._engine = engine_named(plan.algorithm)
+
+    def begin_queries(self, watermark: int | None) -> None:
+        """Determine where new queries begin; a landmark that has passed is rejected."""
+        joining = [query for query in self.plan.queries if query.name in self.joining]
+        super().begin_queries(watermark)
+        for query in joining:
+            refuse_past_landmark(query, self.since.get(query.name, ALWAYS))
 
     def accept(self, arrived: Sequence[pa.Table], notes: Sequence[TopKNote], limit: int) -> int:
         """Add rows that are not late, and return the number of late rows from the notes."""
@@ -162,6 +170,8 @@ class TopKShard(Shard):
         since = np.array([self._reported_since(query, first) for query in queries], np.int64)
         starts = starts_of(queries, windows.queries, windows.ends)
         reported = is_final & (starts >= since[windows.queries])
+        if self.clock > self.reached and not all_sliding(queries):
+            reported &= windows.ends <= last_ends(queries, self.newest)[windows.queries]
         return chosen(windows, reported)
 
     def _reported_since(self, query: TopK, first: int) -> int:

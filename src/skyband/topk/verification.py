@@ -12,6 +12,7 @@ from skyband.queries.workload import Workload
 from skyband.spark.expressions import quoted
 from skyband.topk.brute_force import SHOWN, Difference
 from skyband.topk.query import TopK
+from skyband.windows import IrregularWindows
 
 __all__ = ["Difference", "by_brute_force", "compare", "copies"]
 
@@ -20,7 +21,7 @@ _AT, _SCORE, _TIE, _END = "__at", "__score", "__tie", "__end"
 
 def copies(query: TopK) -> int:
     """Number of windows that contain a row, which is how often brute force processes it."""
-    return query.sliding.most_alive
+    return query.window.most_alive
 
 
 def by_brute_force(rows: DataFrame, workload: Workload, *, time: str, id_: str | None) -> DataFrame:
@@ -82,10 +83,26 @@ def _answers(rows: DataFrame, query: TopK, groups: list[str], time: str, id_: st
         objects = objects.withColumn("__reached", sf.count("*").over(everything))
     else:
         objects = objects.withColumn("__position", sf.col(_AT)).withColumn("__reached", sf.lit(None).cast("long"))
+    if isinstance(query.window, IrregularWindows):
+        return _ranked(_in_listed(objects, rows, query, query.window, time), query, shared, groups, id_)
     windowed = objects.withColumn(_END, sf.explode(_ends(query))).where(f"__reached is null or {_END} <= __reached")
     if query.full_only:
         windowed = windowed.where(sf.col(_END) - query.sliding.size >= _first(objects, query))
     return _ranked(windowed, query, shared, groups, id_)
+
+
+def _in_listed(objects: DataFrame, rows: DataFrame, query: TopK, window: IrregularWindows, time: str) -> DataFrame:
+    """Return the objects of every window, joined with a table of all windows."""
+    at = sf.unix_micros(sf.col(quoted(time)).cast("timestamp"))
+    bounds = rows.agg(sf.min(at), sf.max(at)).first()
+    pairs: list[tuple[int, int]] = []
+    if bounds is not None and bounds[0] is not None:
+        starts, ends = window.reported(int(bounds[0]), int(bounds[1]))
+        pairs = list(zip(starts.tolist(), ends.tolist(), strict=True))
+    listed = rows.sparkSession.createDataFrame(pairs, f"__start long, {_END} long")
+    inside = (sf.col("__position") >= sf.col("__start")) & (sf.col("__position") < sf.col(_END))
+    windowed = objects.join(sf.broadcast(listed), inside)
+    return windowed.where(sf.col("__start") >= _first(objects, query)) if query.full_only else windowed
 
 
 def _ends(query: TopK) -> Column:

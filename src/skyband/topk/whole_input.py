@@ -29,7 +29,7 @@ from skyband.topk.algorithms.panes import Panes
 from skyband.topk.group_windows import rank_group_windows
 from skyband.topk.plan import TopKPlan
 from skyband.topk.query import TopK
-from skyband.topk.window_bounds import starts_of
+from skyband.topk.window_bounds import all_sliding, last_ends, starts_of
 from skyband.topk.window_ranking import Lined, rank_rows
 from skyband.windows import ALWAYS, NEVER
 
@@ -93,7 +93,7 @@ def _rank_scan(
     plan: TopKPlan, number: int, computed: pa.Table, positions: Ints, ids: Callable[[Ints], pa.Array]
 ) -> RankedWindows:
     """Return the windows of one scan, with the input's rows as ids and the workload's indexes of queries."""
-    scan, names = plan.scans[number], plan.groups[number]
+    scan, names, newest = plan.scans[number], plan.groups[number], int(positions.max(initial=ALWAYS))
     scores = scores_of(computed, plan.scores[number])
     rows = None  # all
     if np.isnan(scores.min(initial=np.inf)):
@@ -114,7 +114,7 @@ def _rank_scan(
         counted = np.arange(positions.size) - np.repeat(begins[:-1], np.diff(begins))
         lined, final, first = lined._replace(positions=counted), np.diff(begins), 0
     else:
-        last = int(positions.max(initial=ALWAYS)) + max(query.window.longest for query in queries)
+        last = newest + max(query.window.tail for query in queries)
         final, first = np.full(begins.size - 1, last), int(positions.min(initial=NEVER))
     # The input's row of each place in the stream's order; None: the same number.
     places = rows if order is None else order if rows is None else rows[order]
@@ -124,6 +124,8 @@ def _rank_scan(
         found = rank_group_windows(queries[0], lined, inputs, final, first)
     if found is None:
         found = _ranked(plan, queries, lined, final, first)
+        if plan.axis == "time" and not all_sliding(queries):
+            found = chosen(found, found.ends <= last_ends(queries, newest)[found.queries])
         found = found if places is None else found._replace(ids=places[found.ids])
     return found._replace(queries=np.array(scan.places, np.int64)[found.queries])
 

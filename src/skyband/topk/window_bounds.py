@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from skyband.kernels.stream import Ints
 from skyband.topk.query import TopK
-from skyband.windows import NEVER, ListedWindows, SlidingWindow
+from skyband.windows import NEVER, IrregularWindows, SlidingWindow
 
-__all__ = ["all_sliding", "cells_between", "listed_of", "starts_of", "steps_after"]
+__all__ = ["all_sliding", "cells_between", "irregular_of", "last_ends", "starts_of", "steps_after"]
+
+_STEPS = 8192  # positions so many slides apart are looked up in different pages: a long silence needs no memory
 
 
 def all_sliding(queries: Sequence[TopK]) -> bool:
@@ -19,9 +21,20 @@ def all_sliding(queries: Sequence[TopK]) -> bool:
     return all(isinstance(query.window, SlidingWindow) for query in queries)
 
 
-def listed_of(queries: Sequence[TopK]) -> list[ListedWindows]:
-    """The distinct window lists of these queries."""
-    return list(dict.fromkeys(query.window for query in queries if isinstance(query.window, ListedWindows)))
+def irregular_of(queries: Sequence[TopK]) -> list[IrregularWindows]:
+    """The distinct irregular windows of these queries."""
+    return list(dict.fromkeys(query.window for query in queries if isinstance(query.window, IrregularWindows)))
+
+
+def last_ends(queries: Sequence[TopK], newest: int) -> Ints:
+    """Per query: the largest end that a stream finished after `newest` reports.
+
+    >>> import skyband as sb
+    >>> ends = last_ends([sb.TopK(k=1, size="1 day"), sb.TopK(k=1, size=None, slide="1 minute")], 5)
+    >>> (ends == NEVER).tolist(), int(ends[1])
+    ([True, False], 60000000)
+    """
+    return np.array([query.window.last_end(newest) for query in queries], np.int64)
 
 
 def starts_of(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
@@ -34,10 +47,10 @@ def starts_of(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
     lengths = np.array([query.window.longest for query in queries], np.int64)
     starts: Ints = ends - lengths[places]
     for place, query in enumerate(queries):
-        if isinstance(query.window, ListedWindows):
-            mine = places == place
-            listed_starts, listed_ends = _arrays(query.window)
-            starts[mine] = listed_starts[np.searchsorted(listed_ends, ends[mine])]
+        if isinstance(query.window, IrregularWindows):
+            mine = np.flatnonzero(places == place)
+            for some, listed_starts, listed_ends in _by_page(query.window, ends[mine]):
+                starts[mine[some]] = listed_starts[np.searchsorted(listed_ends, ends[mine[some]])]
     return starts
 
 
@@ -48,25 +61,41 @@ def steps_after(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
         slides = [0] * len(queries)
     steps: Ints = np.array(slides, np.int64)[places]
     for place, query in enumerate(queries):
-        if isinstance(query.window, ListedWindows):
-            mine = places == place
-            listed_ends = np.append(_arrays(query.window)[1], NEVER)
-            steps[mine] = listed_ends[np.searchsorted(listed_ends, ends[mine], side="right")] - ends[mine]
+        if isinstance(query.window, IrregularWindows):
+            mine = np.flatnonzero(places == place)
+            for some, _, listed_ends in _by_page(query.window, ends[mine]):
+                its_ends = ends[mine[some]]
+                steps[mine[some]] = _next(listed_ends, its_ends, "right") - its_ends
     return steps
 
 
 def cells_between(queries: Sequence[TopK], positions: Ints, *, starts: bool = False) -> Ints:
-    """A number per position that changes if the end of a listed window is between two positions, or at the later one.
+    """A number per position that changes if an irregular window ends between two positions, or at the later one.
 
     With `starts`, it changes if a start is between them, or at the earlier one.
     """
     cells = np.zeros(positions.size, np.int64)
-    for window in listed_of(queries):
-        bounds = np.unique(_arrays(window)[0]) if starts else _arrays(window)[1]
-        cells += np.searchsorted(bounds, positions, side="left" if starts else "right")
+    for window in irregular_of(queries):
+        bounds = np.empty_like(cells)
+        for some, listed_starts, listed_ends in _by_page(window, positions):
+            ordered = listed_starts if starts else listed_ends
+            bounds[some] = _next(ordered, positions[some], "left" if starts else "right")
+        cells += np.unique(bounds, return_inverse=True)[1].reshape(-1)
     return cells
 
 
-@lru_cache(maxsize=64)
-def _arrays(window: ListedWindows) -> tuple[Ints, Ints]:
-    return np.array(window.starts, np.int64), np.array(window.ends, np.int64)
+def _by_page(window: IrregularWindows, positions: Ints) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Yield indexes of some of the positions, and the starts and ends of a page of windows for them."""
+    order = np.argsort(positions, kind="stable")
+    in_order, at = positions[order], 0
+    while at < order.size:
+        low = int(in_order[at])
+        stop = int(np.searchsorted(in_order, low + _STEPS * window.step, side="right"))
+        yield order[at:stop], *window.page(low - 1, int(in_order[stop - 1]))
+        at = stop
+
+
+def _next(ordered: Ints, positions: Ints, side: Any) -> Ints:
+    """Return the first of these ascending numbers after each position (right), or at it (left)."""
+    found: Ints = np.append(ordered, NEVER)[np.searchsorted(ordered, positions, side=side)]
+    return found

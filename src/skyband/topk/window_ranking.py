@@ -1,8 +1,8 @@
 """One engine for many groups: their streams are placed one after another on one axis, without shared windows.
 
 Engines do not know groups. If a group is shifted by a multiple of every slide, its windows stay on the same lattice.
-One run over the long axis then answers the windows of all groups, thousands of them, in compiled code. Listed windows
-cannot be shifted; their groups run one after another.
+One run over the long axis then answers the windows of all groups, thousands of them, in compiled code. Irregular
+windows cannot be shifted; their groups are segments of one executor.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ import numpy as np
 from skyband.data.answer_log import AnswerLog, RankedWindows, chosen, joined
 from skyband.kernels.stream import Floats, Ints, Rows
 from skyband.topk.algorithms import Engine
+from skyband.topk.algorithms.grouped_panes import GroupedPanes
+from skyband.topk.algorithms.panes import Candidates, Panes
+from skyband.topk.kernels.group_runs import ArrivedRows, JoinStarts
 from skyband.topk.query import TopK
 from skyband.topk.window_bounds import all_sliding
 from skyband.windows import ALWAYS, AXIS_LIMIT
@@ -71,7 +74,13 @@ def _rank_one(
     until = max(newest, min(final, newest + max(query.window.longest for query in queries)))
     running, log = engine(queries, since), AnswerLog(_expected(queries, rows.positions, until))
     log.begin(0, range(len(queries)))
-    running.advance(Rows(rows.scores, rows.positions, np.empty(0, np.int64), 0, 0), until, ALWAYS, log)
+    old = 0
+    if answered > ALWAYS and isinstance(running, Panes) and not all_sliding(queries):
+        # The windows that have been answered since these rows may be many: continue after them.
+        old = int(np.searchsorted(rows.positions, answered))
+        if old:
+            running.take_over(_candidates(rows, 0, old), answered)
+    running.advance(Rows(rows.scores[old:], rows.positions[old:], np.empty(0, np.int64), 0, old), until, ALWAYS, log)
     found = joined(log.take())
     # An engine without objects may report windows that are already answered.
     held = running.objects().ids
@@ -91,6 +100,8 @@ def _rank_many(
     engine: type[Engine], queries: tuple[TopK, ...], rows: Lined, answered: Ints, final: Ints
 ) -> tuple[RankedWindows, Ints]:
     if not all_sliding(queries):
+        if issubclass(engine, Panes):
+            return _rank_in_segments(queries, rows, answered, final)
         return _rank_in_turn(engine, queries, rows, answered, final)
     groups = rows.begins.size - 1
     step = lcm(*(query.sliding.slide for query in queries))
@@ -110,10 +121,54 @@ def _rank_many(
     return chosen(found._replace(ends=ends, groups=owner), ends > answered[owner]), np.empty(0, np.int64)
 
 
+def _candidates(rows: Lined, begin: int, stop: int) -> Candidates:
+    """Some rows of one group as candidates, best first, with their indexes as ids."""
+    keys, positions = rows.scores[begin:stop], rows.positions[begin:stop]
+    order = np.lexsort([-np.arange(keys.size), -positions, -keys])
+    return Candidates(keys[order], positions[order], begin + order, np.zeros(order.size, np.int64))
+
+
+def _rank_in_segments(
+    queries: tuple[TopK, ...], rows: Lined, answered: Ints, final: Ints
+) -> tuple[RankedWindows, Ints]:
+    """Run the groups in one executor, for irregular windows. Rows before `answered` have been ranked before."""
+    groups, pool, log = rows.begins.size - 1, GroupedPanes(queries), AnswerLog()
+    pool.reserve(groups)
+    begins = rows.begins.copy()
+    since = [ALWAYS] * len(queries)
+    if groups and int(answered[0]) > ALWAYS:  # on a time axis, all groups are answered up to one position
+        since = [query.window.start(query.window.first_end_after(int(answered[0]))) for query in queries]
+        for group in range(groups):
+            begin, stop = int(rows.begins[group]), int(rows.begins[group + 1])
+            old = begin + int(np.searchsorted(rows.positions[begin:stop], answered[group]))
+            if old > begin:
+                pool.put_in(group, _candidates(rows, begin, old))
+            begins[group] = old
+    lengths = rows.begins[1:] - begins[:-1]
+    new = np.repeat(begins[:-1] - (np.cumsum(lengths) - lengths), lengths) + np.arange(lengths.sum())
+    until = final.copy()
+    np.maximum.at(until, np.repeat(np.arange(groups), lengths), rows.positions[new])
+    arrived = ArrivedRows(
+        rows.scores[new],
+        rows.positions[new],
+        new,
+        np.arange(groups),
+        np.concatenate([[0], np.cumsum(lengths)]),
+        answered,
+        until,
+    )
+    joining = JoinStarts(np.array([since], np.int64), np.zeros(groups, np.int64))
+    log.begin(-1, range(len(queries)))
+    pool.advance(arrived, joining, ALWAYS, log)
+    found = joined(log.take())
+    pool.settle(joining, until)
+    return chosen(found, found.ends > answered[found.groups]), pool.group_objects().objects.ids
+
+
 def _rank_in_turn(
     engine: type[Engine], queries: tuple[TopK, ...], rows: Lined, answered: Ints, final: Ints
 ) -> tuple[RankedWindows, Ints]:
-    """Run group by group, for listed windows, or if the common multiple of the slides is too large for the axis."""
+    """Run group by group, for irregular windows, or if the common multiple of the slides is too large for the axis."""
     parts, needed = [], [np.empty(0, np.int64)]
     for group, (begin, stop) in enumerate(zip(rows.begins[:-1], rows.begins[1:], strict=True)):
         mine = Lined(rows.scores[begin:stop], rows.positions[begin:stop], np.array([0, stop - begin]))

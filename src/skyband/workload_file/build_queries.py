@@ -50,7 +50,10 @@ def queries_of(
     assert isinstance(entry, FamilyQuery)
     given = entry.model_dump(exclude={"stream", "type"}, exclude_none=True, exclude_unset=True)
     try:
-        query = FAMILIES[entry.type].query_class(**{field_of(key): value for key, value in given.items()})
+        fields = {field_of(key): value for key, value in given.items()}
+        if fields["size"] == "all":
+            fields["size"] = None
+        query = FAMILIES[entry.type].query_class(**fields)
     except InvalidQueryError as error:
         key, message = _at_key(str(error), given)
         report.add((*loc, key) if key else loc, message)

@@ -51,6 +51,12 @@ def refuse_unfit(workloads: Mapping[str, Workload[Any]], query: Query) -> None:
             f"a running job accepts k up to {MOST_K:,} and {MOST_QUERIES:,} queries, got k={query.k:,} for "
             f"{query.name!r} as query number {len(names) + 1:,}. Add larger queries to the file instead."
         )
+    if getattr(query, "size", "") is None:
+        raise InvalidQueryError(
+            f"size=None: query {query.name!r} ranks {query.window_text}, and rows that were read before it is added "
+            "are not stored for it. Add it to the file, and start with a new state or an origin after the rows read "
+            "so far."
+        )
     refuse_reaching_out(query)
 
 

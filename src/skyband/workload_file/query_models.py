@@ -16,7 +16,18 @@ from skyband.connectors.kinds import Kind, flat_fields, union
 from skyband.connectors.section import Section, Wrong
 from skyband.connectors.values import Count, Text
 from skyband.uncertain.query import Semantics
-from skyband.workload_file.values import Bounds, Extent, Labels, Names, Occurrences, Origin, Share, Weights
+from skyband.workload_file.values import (
+    Bounds,
+    CalendarExtent,
+    Extent,
+    Labels,
+    Names,
+    Occurrences,
+    Origin,
+    Share,
+    Size,
+    Weights,
+)
 
 __all__ = ["AnyQuery", "FamilyQuery", "QuerySection", "SqlQuery", "field_of"]
 
@@ -111,9 +122,9 @@ class _WindowQuery(FamilyQuery):
     """Keys of all query types."""
 
     k: Count = Field(le=2**31 - 1, description="The number of rows in an answer.", examples=[10])
-    size: Extent = Field(
+    size: Size = Field(
         description="The length of a window: a duration for event-time windows, a whole number of rows for count "
-        "windows.",
+        "windows. topk: with zone also weeks, months, quarters and years; all: every window starts at origin.",
         examples=["10 minutes", 10000],
     )
     where: Text | None = Field(
@@ -151,6 +162,24 @@ class TopKSection(_SlidingQuery):
     missing: ClassVar[Mapping[str, str]] = {**FamilyQuery.missing, "by": "set the score, an SQL expression"}
 
     type: Literal["topk"] = Field(default="topk", description="the best rows")
+    slide: CalendarExtent | None = Field(
+        default=None,
+        description="The distance between the ends of two windows; of the same kind as size and not longer. Default: "
+        "size.",
+        examples=["1 minute", 100],
+    )
+    zone: Text | None = Field(
+        default=None,
+        description="A time zone of the IANA database. Windows then begin at local midnight.",
+        examples=["America/New_York"],
+    )
+    week_start: Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"] | None = Field(
+        default=None, description="With zone and weeks: the first day of a week. Default: monday."
+    )
+    cumulative: bool = Field(
+        default=False,
+        description="Windows grow: they start with each size and end every slide, as in 'so far today'.",
+    )
     by: _Score
     order: Literal["desc", "asc"] = Field(
         default="desc", description="The order of scores: highest first (desc) or lowest first (asc)."

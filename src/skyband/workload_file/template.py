@@ -67,6 +67,10 @@ PLAIN = """\
     full_only: false       # true: only windows that start at or after the first row
     # Windows end at origin + i * slide.
     # origin: 2024-01-01T09:30:00+00:00
+    # Days, weeks and months from local midnight; cumulative: windows that grow, as in "so far today".
+    # zone: America/New_York
+    # week_start: monday
+    # cumulative: true
 """
 
 GROUPED = """\

@@ -9,7 +9,34 @@ from pydantic import Field, PlainValidator, ValidationInfo, WithJsonSchema
 
 from skyband.connectors.values import DURATION, checked_duration, refused
 
-__all__ = ["Bounds", "Extent", "Labels", "LateRows", "Memory", "Names", "Occurrences", "Origin", "Share", "Weights"]
+__all__ = [
+    "Bounds",
+    "CalendarExtent",
+    "Extent",
+    "Labels",
+    "LateRows",
+    "Memory",
+    "Names",
+    "Occurrences",
+    "Origin",
+    "Share",
+    "Size",
+    "Weights",
+]
+
+
+_CALENDAR = re.compile(r"\s*(\d+\s*(day|week|month|quarter|year)s?|P\d+[DWMY])\s*", re.IGNORECASE)
+
+
+def _calendar_extent(value: Any, info: ValidationInfo) -> str | int:
+    """Accept calendar lengths too: the query checks whether its zone allows them."""
+    if isinstance(value, str) and _CALENDAR.fullmatch(value):
+        return value
+    return _extent(value, info)
+
+
+def _size(value: Any, info: ValidationInfo) -> str | int:
+    return "all" if value == "all" else _calendar_extent(value, info)
 
 
 def _extent(value: Any, info: ValidationInfo) -> str | int:
@@ -136,6 +163,11 @@ Extent = Annotated[
     str | int,
     PlainValidator(_extent),
     WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": DURATION}]}),
+]
+_LENGTHS: list[dict[str, Any]] = [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": DURATION}]
+CalendarExtent = Annotated[str | int, PlainValidator(_calendar_extent), WithJsonSchema({"anyOf": _LENGTHS})]
+Size = Annotated[
+    str | int, PlainValidator(_size), WithJsonSchema({"anyOf": [*_LENGTHS, {"type": "string", "enum": ["all"]}]})
 ]
 Names = Annotated[
     list[str],

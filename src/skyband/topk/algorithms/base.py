@@ -13,11 +13,13 @@ from skyband.errors import UnsupportedError
 from skyband.kernels.stream import ANSWERS_FULL, DONE, TIED, Answers, Floats, Ints, KernelQuery, Queries, Rows, Ties
 from skyband.topk.kernels.listed import REGULAR, Listed, Lists
 from skyband.topk.query import TopK
-from skyband.windows import ALWAYS, NEVER, ListedWindows, SlidingWindow
+from skyband.windows import ALWAYS, NEVER, IrregularWindows, ListedWindows, SlidingWindow, Windows
 
 __all__ = ["Engine", "Objects", "kernel_queries", "kernel_query", "listed_windows", "with_more_rows", "with_room"]
 
 State = Mapping[str, Any]
+
+_PAGE_STEPS = 8192  # endless windows are read in parts of so many slides, so that a long silence needs no memory
 
 
 class Objects(NamedTuple):
@@ -43,19 +45,17 @@ def kernel_queries(queries: Sequence[TopK], since: Sequence[int]) -> Queries:
     return Queries(ks, sizes, slides, origins, full_only, np.array(since, np.int64))
 
 
-def listed_windows(queries: Sequence[TopK]) -> Lists:
-    """The window lists of queries with listed windows; None if all windows are regular."""
+def listed_windows(queries: Sequence[TopK], low: int, high: int) -> Lists:
+    """The windows without a lattice that positions in ``(low, high]`` need; None if all windows are regular."""
     windows = [query.window for query in queries]
-    lists = list(dict.fromkeys(window for window in windows if isinstance(window, ListedWindows)))
+    lists = list(dict.fromkeys(window for window in windows if isinstance(window, IrregularWindows)))
     if not lists:
         return None
-    starts = np.concatenate([np.array(one.starts, np.int64) for one in lists])
-    ends = np.concatenate([np.array(one.ends, np.int64) for one in lists])
-    begins = np.cumsum([0, *(len(one.ends) for one in lists)], dtype=np.int64)
-    number = {window: number for number, window in enumerate(lists)}
-    of_query = np.array(
-        [number[window] if isinstance(window, ListedWindows) else REGULAR for window in windows], np.int64
-    )
+    pages = [window.page(low, high) for window in lists]
+    starts, ends = (np.concatenate(columns) for columns in zip(*pages, strict=True))
+    begins = np.cumsum([0, *(page[1].size for page in pages)], dtype=np.int64)
+    number: dict[Windows, int] = {window: number for number, window in enumerate(lists)}
+    of_query = np.array([number.get(window, REGULAR) for window in windows], np.int64)
     return Listed(starts, ends, begins, of_query, np.unique(starts))
 
 
@@ -92,7 +92,7 @@ class Engine(ABC):
     shares: ClassVar[bool] = False
     #: Whether it supports ``ties="rank"``. The published algorithms require a total order.
     ranks_ties: ClassVar[bool] = False
-    #: Whether it supports windows listed by starts and ends. The published algorithms require one size and one slide.
+    #: Whether it supports irregular windows. The published algorithms require one size and one slide.
     takes_lists: ClassVar[bool] = False
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
@@ -100,7 +100,11 @@ class Engine(ABC):
         self._queries = tuple(queries)
         self.refuse_ties(self._queries)
         self.refuse_lists(self._queries)
-        self._only_listed = all(isinstance(query.window, ListedWindows) for query in self._queries)
+        irregular = [query.window for query in self._queries if isinstance(query.window, IrregularWindows)]
+        self._only_listed = len(irregular) == len(self._queries)
+        # The slide that limits how many positions one page covers; None if all windows are regular or in lists.
+        self._page_step = min((one.step for one in irregular if not isinstance(one, ListedWindows)), default=None)
+        self._covered = (NEVER, ALWAYS)  # the positions that the current page of windows covers
         # All queries of an engine have the same tie policy.
         self._ties: Ties = TIED if self._queries[0].ties == "rank" else None
         self._since = [ALWAYS] * len(self._queries) if since is None else list(since)
@@ -118,8 +122,14 @@ class Engine(ABC):
         """
         if self._only_since != ALWAYS:
             first = max(first, self._only_since) if self._queries[0].full_only else self._only_since
-        if self._only_listed:
+        if self._only_listed and rows.keys.size:
             rows = self._in_windows(rows)
+        if self._page_step is not None:
+            self._advance_by_page(rows, watermark, first, log)
+        else:
+            self._advance(rows, watermark, first, log)
+
+    def _advance(self, rows: Rows, watermark: int, first: int, log: AnswerLog) -> None:
         at = 0
         while True:
             why, at = self._run(rows, at, watermark, first, log.buffers)
@@ -130,14 +140,44 @@ class Engine(ABC):
             else:
                 self._grow()
 
+    def _advance_by_page(self, rows: Rows, watermark: int, first: int, log: AnswerLog) -> None:
+        """Advance over endless windows: from page to page, from the oldest unanswered window on."""
+        assert self._page_step is not None
+        at, n = 0, rows.keys.size
+        while at < n or not self.is_empty:
+            low = int(rows.positions[at]) if self.is_empty else self.next_end - 1
+            if at == n and low >= watermark:
+                break
+            high = min(max(watermark, low), low + _PAGE_STEPS * self._page_step)
+            stop = int(np.searchsorted(rows.positions, high, side="right"))
+            self.cover(low, high)
+            some = Rows(rows.keys[at:stop], rows.positions[at:stop], rows.ids[at:stop], 0, rows.first_id + at)
+            self._advance(some, min(watermark, high), first, log)
+            at = stop
+            if high >= watermark:
+                break
+
+    def cover(self, low: int, high: int) -> None:
+        """Read the windows without a lattice that positions in ``(low, high]`` need, unless they have been read."""
+        if low < self._covered[0] or high > self._covered[1]:
+            self._covered = (low, high)
+            self._read_windows(listed_windows(self._queries, low, high))
+
+    def _read_windows(self, listed: Lists) -> None:
+        """Continue with these windows; only called if the algorithm supports irregular ones."""
+        raise NotImplementedError
+
     def _in_windows(self, rows: Rows) -> Rows:
-        """The rows that some window contains; rows between listed windows and after the last one are dropped."""
+        """The rows that some window contains; rows before, between and after the windows are dropped."""
         held = np.zeros(rows.keys.size, bool)
         for window in dict.fromkeys(query.window for query in self._queries):
-            assert isinstance(window, ListedWindows)
+            assert isinstance(window, IrregularWindows)
+            if not isinstance(window, ListedWindows):
+                held |= rows.positions >= window.begin
+                continue
             # Of the windows that end after a row, the first has the smallest start.
-            starts, ends = np.array([*window.starts, NEVER]), np.array(window.ends)
-            held |= starts[np.searchsorted(ends, rows.positions, side="right")] <= rows.positions
+            starts, ends = window.page(int(rows.positions[0]), int(rows.positions[-1]))
+            held |= np.append(starts, NEVER)[np.searchsorted(ends, rows.positions, side="right")] <= rows.positions
         if held.all():
             return rows
         ids = rows.ids if rows.ids.size else rows.first_id + np.arange(rows.keys.size)
@@ -194,12 +234,12 @@ class Engine(ABC):
 
     @classmethod
     def refuse_lists(cls, queries: Sequence[TopK]) -> None:
-        """Reject queries with listed windows if the algorithm does not support them."""
+        """Reject queries with irregular windows if the algorithm does not support them."""
         for query in queries:
             if not cls.takes_lists and not isinstance(query.window, SlidingWindow):
                 raise UnsupportedError(
-                    f"{query.name!r} has windows listed by starts and ends, but {cls.name} supports only windows with "
-                    "one size and one slide. Use algorithm='panes' or 'naive'."
+                    f"{query.name!r} has {query.window_kind} windows, but {cls.name} supports only windows with one "
+                    "size and one slide. Use algorithm='panes' or 'naive'."
                 )
 
     @property

@@ -65,6 +65,7 @@ class GroupedPanes:
             return
         self._minimal = False
         self._executor.make_room(int(self.counts[arrived.groups].max()))
+        self._executor.cover_groups(self._segments, arrived)
         while True:
             why = self._executor.run_groups(self._segments, joined, arrived, first, log.buffers)
             if why == DONE:

@@ -11,6 +11,7 @@ from skyband.kernels.select import empty_waiting
 from skyband.kernels.stream import Answers, Rows
 from skyband.topk.algorithms.base import Engine, Objects, State, listed_windows, packed, with_room
 from skyband.topk.kernels import naive as kernels
+from skyband.topk.kernels.listed import Lists
 from skyband.topk.query import TopK
 
 __all__ = ["Naive"]
@@ -34,7 +35,7 @@ class Naive(Engine):
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
-        self._listed = listed_windows(self._queries)
+        self._listed = listed_windows(self._queries, 0, 0)
         columns: dict[str, Any] = {
             name: np.zeros(64, np.float64 if name.endswith("keys") else np.int64)
             for name in kernels.NaiveWindow._fields[:6]
@@ -47,6 +48,9 @@ class Naive(Engine):
         return kernels.advance(
             self._window, self._kernel_query, self._listed, self._ties, rows, at, watermark, first, answers
         )
+
+    def _read_windows(self, listed: Lists) -> None:
+        self._listed = listed
 
     def _grow(self) -> None:
         self._window = with_room(self._window, 2 * self._window.keys.size, keep=["waiting", "registers"])

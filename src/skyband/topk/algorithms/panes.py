@@ -87,6 +87,12 @@ class Panes(Engine):
             answers,
         )
 
+    def _read_windows(self, listed: Lists) -> None:
+        before = self._plan.listed
+        if listed is not None and before is not None and not before.cuts.size:  # too many lattices to cut panes by
+            listed = listed._replace(cuts=before.cuts)
+        self._plan = self._plan._replace(listed=listed)
+
     def _grow(self) -> None:
         r = self._store.registers
         opened = int(self._pane.registers[open_pane.SIZE])
@@ -197,6 +203,9 @@ class Panes(Engine):
         registers[candidates.PANE_END] = candidates.NO_PANE
         registers[candidates.SWEEPS] = self._store.registers[candidates.SWEEPS]
         moments = Moments(**packed(self._moments))
+        if self._page_step is not None:
+            low = max(answered, int(held.positions.min(initial=answered)))
+            self.cover(low, max(low, int(registers[candidates.NEWEST])))
         reset(moments, self._plan.listed, answered)
         self.load({**held._asdict(), "registers": registers, "moments": moments._asdict()})
         self._settled = False
@@ -224,10 +233,20 @@ class Panes(Engine):
             answers,
         )
 
+    def cover_groups(self, segments: group_runs.GroupSegments, arrived: group_runs.ArrivedRows) -> None:
+        """Read the windows that these groups need, before `run_groups` runs them."""
+        if self._page_step is not None:
+            continued = arrived.before[segments.counts[arrived.groups] > 0]
+            high = int(arrived.watermarks.max())
+            self.cover(int(min(continued.min(initial=high), arrived.positions.min(initial=high))), high)
+
     def keep_minimal(
         self, segments: group_runs.GroupSegments, joined: group_runs.JoinStarts, groups: Ints, answered: Ints
     ) -> None:
         """Keep exactly the minimal candidate sets of these groups."""
+        if self._page_step is not None and groups.size:
+            newest = int(segments.positions[: segments.registers[group_runs.TAIL]].max(initial=answered.max()))
+            self.cover(int(answered.min()), newest)
         group_runs.keep_minimal(segments, self._together, joined, self._moments, self._plan, groups, answered)
 
     def make_room(self, standing: int | None = None) -> None:
@@ -250,7 +269,7 @@ class Panes(Engine):
 @lru_cache(maxsize=64)
 def _prepared(queries: tuple[TopK, ...], since: tuple[int, ...]) -> tuple[Queries, candidates.PanesPlan, Moments]:
     """Values derived from the queries alone, computed once for the engines of all groups."""
-    together, listed = kernel_queries(queries, since), listed_windows(queries)
+    together, listed = kernel_queries(queries, since), listed_windows(queries, 0, 0)
     plan = _plan(together, listed, TIED if queries[0].ties == "rank" else None)
     return together, plan, moments_of(together, plan.listed)
 
