@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from skyband import TopK, UncertainTopK
+from skyband import AggregateTopK, TopK, UncertainTopK
+from skyband.aggregate.query import AGGREGATES
 from skyband.uncertain.query import SEMANTICS
 
 # Unquoted, they are both columns and words of our grammar.
 KEYWORD_COLUMNS = [
     *("origin", "every", "over", "by", "full", "rows", "size", "slide", "top", "sql", "ties", "k", "time"),
+    *("key", "group"),
     *("probability", "rule", "stream", "frequency", "semantics", "threshold", "weights", "alpha"),
 ]
 COLUMNS = ["price", "t.price", "a.b.c", "größe", "_x1", *KEYWORD_COLUMNS]
@@ -133,6 +135,27 @@ def queries(draw, texts=None, *, scored=False):
         origin=origin,
         full_only=draw(st.booleans()),
         ties=draw(st.sampled_from(["row_number", "rank"])),
+    )
+
+
+@st.composite
+def aggregate_queries(draw, texts=None):
+    """Any query over keys; `texts` makes its expressions."""
+    texts = expressions() if texts is None else texts
+    size, slide, origin = draw(windows())
+    aggregate = draw(st.sampled_from(["count", *AGGREGATES]))
+    return AggregateTopK(
+        name=draw(NAMES),
+        k=draw(st.integers(1, 2**31 - 1)),
+        size=size,
+        slide=slide,
+        key=draw(texts),
+        aggregate=aggregate,
+        value=draw(texts) if AGGREGATES[aggregate].needs_values else draw(st.one_of(st.none(), texts)),
+        where=draw(st.one_of(st.none(), texts)),
+        partition_by=draw(st.lists(texts, max_size=3, unique=True)),
+        origin=origin,
+        full_only=draw(st.booleans()),
     )
 
 

@@ -146,6 +146,7 @@ FAMILIES: dict[str, Family] = {
             query="AggregateTopK",
             namespace="skyband.aggregate",
             answers=_schema(*_WINDOW, "key", "score number", ranked=["key"]),
+            clauses=True,
             lacks={
                 "add to count windows": _NOT_COUNTED,
                 "algorithm": "there is only one algorithm. Omit algorithm=.",

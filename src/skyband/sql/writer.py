@@ -4,11 +4,14 @@
 [name:] TOPK [score [ASC],] k [ASC] [WITH TIES] [WHERE condition] [BY group, …]
     OVER size [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
 
+[name:] TOPK aggregate(value), k [WHERE condition] BY KEY key [PARTITION BY group, …]
+    OVER size [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
+
 [name:] TOPK [score,] k [WHERE condition] [PROBABILITY p] [RULE label] [STREAM label]
     OVER size FREQUENCY every [SEMANTICS word] [THRESHOLD p] [WEIGHTS (w, ...)] [ALPHA a]
 ```
 
-The second form is a query over an uncertain stream. It always contains FREQUENCY.
+The second form ranks keys. The third is a query over an uncertain stream; it always contains FREQUENCY.
 
 An expression is written unchanged if parsing the statement returns the same text. Otherwise (it contains a line break,
 ends in a comment, or is not SQL) it is written as ``SQL '…'``, which is parsed without checks. So every query has a
@@ -18,21 +21,55 @@ canonical form that can be parsed again.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from skyband.errors import SkybandError
+from skyband.sql.aggregation import aggregate_in
 from skyband.sql.expression import cut
-from skyband.sql.lexer import quote, tokenize
+from skyband.sql.lexer import Token, quote, tokenize
 
 DEFAULT_NAME = "topk"
 UNCERTAIN = ("PROBABILITY", "RULE", "STREAM", "FREQUENCY", "SEMANTICS", "THRESHOLD", "WEIGHTS", "ALPHA")
+# The fields of a query over keys that SQL can express.
+AGGREGATE = frozenset(
+    [
+        "name",
+        "k",
+        "size",
+        "slide",
+        "key",
+        "aggregate",
+        "value",
+        "where",
+        "partition_by",
+        "origin",
+        "full_only",
+        "order",
+        "ties",
+    ]
+)
 CERTAIN = ("FROM", "WHERE", "BY", "OVER", "EVERY", "ORIGIN", "FULL")
 CLAUSES = (*CERTAIN, *UNCERTAIN)
 # Keywords that end an expression in the short dialect.
 STOPS = frozenset({*CLAUSES, "PARTITION", "ASC", "DESC", "NULLS", "WITH"})
 
+# Words that can follow an operand, so that KEY before them is a column.
+_AFTER_OPERAND = STOPS | {
+    "AND",
+    "BETWEEN",
+    "COLLATE",
+    "DIV",
+    "ILIKE",
+    "IN",
+    "IS",
+    "LIKE",
+    "NOT",
+    "OR",
+    "REGEXP",
+    "RLIKE",
+}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME = re.compile(r"[^\W\d]\w*")
 # Most scores are so simple that no parser is needed.
@@ -62,15 +99,40 @@ def write(query: Mapping[str, Any], *, named: bool = False) -> str:
     if query["where"] is not None:
         parts.append(f"WHERE {expression(query['where'])}")
     if query["partition_by"]:
-        parts.append(f"BY {', '.join(map(expression, query['partition_by']))}")
-    parts.append(f"OVER {span(query['size'])}")
+        parts.append(f"BY {', '.join(map(_group, query['partition_by']))}")
+    return " ".join([*parts, *_windows(query)])
+
+
+def write_aggregate(query: Mapping[str, Any], *, named: bool = False) -> str:
+    """Return the SQL of a query over keys with these fields (`AggregateTopK.to_dict`); it must have a key.
+
+    >>> import skyband as sb
+    >>> print(write_aggregate(sb.AggregateTopK(k=5, size="1 hour", key="page", aggregate="count").to_dict()))
+    TOPK count(*), 5 BY KEY page OVER 1 HOUR
+    """
+    value = "*" if query["value"] is None else _argument(query["value"])
+    ascending = " ASC" if query.get("order") == "asc" else ""
+    parts = [f"{_name(query['name'])}:"] if named or query["name"] != DEFAULT_NAME else []
+    parts += ["TOPK", f"{query['aggregate']}({value}){ascending},", str(query["k"])]
+    if query.get("ties") == "rank":
+        parts.append("WITH TIES")
+    if query["where"] is not None:
+        parts.append(f"WHERE {expression(query['where'])}")
+    parts.append(f"BY KEY {_key(query['key'])}")
+    if query["partition_by"]:
+        parts.append(f"PARTITION BY {', '.join(map(expression, query['partition_by']))}")
+    return " ".join([*parts, *_windows(query)])
+
+
+def _windows(query: Mapping[str, Any]) -> list[str]:
+    parts = [f"OVER {span(query['size'])}"]
     if query["slide"] != query["size"]:
         parts.append(f"EVERY {span(query['slide'])}")
     if query["origin"]:
         parts.append(f"ORIGIN {origin(query['origin'], clock=isinstance(query['size'], str))}")
     if query["full_only"]:
         parts.append("FULL WINDOWS ONLY")
-    return " ".join(parts)
+    return parts
 
 
 def write_uncertain(query: Mapping[str, Any], *, named: bool = False) -> str:
@@ -100,7 +162,7 @@ def write_uncertain(query: Mapping[str, Any], *, named: bool = False) -> str:
 def _head(query: Mapping[str, Any], *, named: bool, ascending: str = "") -> list[str]:
     """Return the name, the score and k."""
     parts = [f"{_name(query['name'])}:"] if named or query["name"] != DEFAULT_NAME else []
-    score = "" if query["by"] is None else f"{expression(query['by'])}{ascending}, "
+    score = "" if query["by"] is None else f"{_score(query['by'])}{ascending}, "
     return [*parts, "TOPK", f"{score}{query['k']}{ascending if not score else ''}"]
 
 
@@ -112,6 +174,45 @@ def expression(text: str) -> str:
     """
     plain = _is_simple(text) or (text.isprintable() and is_cut_out_again(text))
     return text if plain else f"SQL {quote(text)}"
+
+
+def _score(text: str) -> str:
+    """Return the score of rows; as ``SQL '…'`` if it contains an aggregate, which would rank keys."""
+    shown = expression(text)
+    plain = shown != text or _is_simple(text) or aggregate_in(tokenize(text)) is None
+    return shown if plain else f"SQL {quote(text)}"
+
+
+def _group(text: str) -> str:
+    """Return a group after BY; as ``SQL '…'`` if ``BY KEY`` would be read."""
+    shown = expression(text)
+    if shown != text or text[:3].upper() != "KEY":
+        return shown
+    tokens = tokenize(text)
+    return f"SQL {quote(text)}" if tokens[0].keyword == "KEY" and begins_key(tokens[1:]) else shown
+
+
+def _key(text: str) -> str:
+    """Return a key after ``BY KEY``; as ``SQL '…'`` if KEY would be read as a column."""
+    shown = expression(text)
+    return shown if begins_key(tokenize(shown)) else f"SQL {quote(text)}"
+
+
+def _argument(text: str) -> str:
+    """Return the value of an aggregate; as ``SQL '…'`` if DISTINCT would be read."""
+    return f"SQL {quote(text)}" if text.lstrip()[:8].upper() == "DISTINCT" else expression(text)
+
+
+def begins_key(tokens: Sequence[Token]) -> bool:
+    """Whether an expression begins here, so that KEY before it is a keyword and not a column.
+
+    >>> begins_key(tokenize("page")), begins_key(tokenize("IS NULL")), begins_key(tokenize("OVER 1 HOUR"))
+    (True, False, False)
+    """
+    if not tokens:
+        return False
+    first = tokens[0]
+    return first.symbol == "(" or (first.kind != "symbol" and first.keyword not in _AFTER_OPERAND)
 
 
 def span(size: str | int) -> str:

@@ -53,6 +53,10 @@ def read(draft: StatementDraft, stops: Collection[str]) -> bool:
 
 def settle(draft: StatementDraft) -> None:
     """Reject clauses that are not supported for uncertain streams, and set defaults."""
+    if draft.aggregation.call is not None or draft.aggregation.keys:
+        message = "a query over an uncertain stream ranks rows, so it does not support aggregates and keys"
+        hint = "remove PROBABILITY and FREQUENCY to rank keys, or give a score of rows"
+        raise draft.cursor.fail(message, hint, at=draft.places.get("aggregate", draft.places.get("key")))
     for field, (what, instead) in _FOREIGN.items():
         if field in draft.fields:
             message = f"a query over an uncertain stream does not support {what}"
