@@ -116,7 +116,6 @@ _MOMENT = ("query text", "time", "rank rank")
 _NO_COST = "it has no views that another query could share."
 _NO_SCHEDULE = "only queries over uncertain streams are scheduled by a plan. Omit plan=."
 _NO_PLAN = "it has no plan with a timeline."
-_NOT_VERIFIED = "only TopK and AggregateTopK queries are verified by brute force. Verify a file without that stream."
 
 _KEEP_SHARDS = (
     "Nothing was changed. Use the stored number: with Spark 4.2 or newer, reshard=True still changes the number of "
@@ -170,6 +169,7 @@ FAMILIES: dict[str, Family] = {
                 *_MOMENT, "object", "score number", "best number", "sure flag",
                 optional=["best", "sure"], ranked=["object"],
             ),
+            clauses=True,
             lacks={
                 "add to count windows": _NOT_COUNTED,
                 "algorithm": "each query has a method= instead. Omit algorithm=.",
@@ -179,7 +179,6 @@ FAMILIES: dict[str, Family] = {
                 f"it, so objects cannot move to another shard. {_KEEP_SHARDS}",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
-                "verification": _NOT_VERIFIED,
                 "whole rows": "an answer contains objects and their scores.",
             },
         ),
@@ -200,7 +199,8 @@ FAMILIES: dict[str, Family] = {
                 "shards": "the probability of a rank depends on all tuples of the window. Omit shards=.",
                 "resharding": "they have one shard. Omit shards=.",
                 "cost": _NO_COST,
-                "verification": _NOT_VERIFIED,
+                "verification": "a plan decides at which moments it is answered, and probabilities are rounded, so "
+                "there is no table to compare with. Verify a file without that stream.",
                 "whole rows": "an answer contains ids, scores and probabilities.",
             },
         ),
