@@ -7,9 +7,11 @@ from collections.abc import Callable
 from skyband.sql.cursor import Cursor, one_of
 from skyband.sql.intervals import duration, is_unit, span
 from skyband.sql.statement import StatementDraft, direction, read_full, read_k, read_origin
-from skyband.sql.writer import UNCERTAIN
+from skyband.sql.writer import INCOMPLETE, UNCERTAIN
 
-_STOPS = frozenset({"WHERE", "PARTITION", "ORDER", "LIMIT", "ASC", "DESC", "NULLS", "GROUP", "HAVING", *UNCERTAIN})
+_STOPS = frozenset(
+    {"WHERE", "PARTITION", "ORDER", "LIMIT", "ASC", "DESC", "NULLS", "GROUP", "HAVING", *UNCERTAIN, *INCOMPLETE}
+)
 _IN_WINDOW = frozenset({"RANGE", "ROWS", "SLIDE", "FREQUENCY", "ORIGIN", "FULL", "PARTITION"})
 COLUMNS = "a list of columns is not supported here, because answers contain whole rows"
 _WINDOWS = "write [RANGE 10 MINUTES SLIDE 1 MINUTE] or [ROWS 10000 SLIDE 100]"
@@ -110,7 +112,7 @@ def _range(draft: StatementDraft, what: str) -> str:
     return duration(cursor, what, _IN_WINDOW)
 
 
-def _read_uncertain(draft: StatementDraft) -> None:
+def _read_family(draft: StatementDraft) -> None:
     draft.read_family_clause(_STOPS | _IN_WINDOW)
 
 
@@ -170,7 +172,7 @@ _WINDOW: dict[str, Callable[[StatementDraft], None]] = {
     "RANGE": _read_size,
     "ROWS": _read_size,
     "SLIDE": _read_slide,
-    "FREQUENCY": _read_uncertain,
+    "FREQUENCY": _read_family,
     "ORIGIN": read_origin,
     "FULL": read_full,
     "PARTITION": _read_groups,
@@ -181,7 +183,7 @@ _TAIL: dict[str, Callable[[StatementDraft], None]] = {
     "GROUP": _read_keys,
     "ORDER": _read_order,
     "LIMIT": _read_limit,
-    **dict.fromkeys(UNCERTAIN, _read_uncertain),
+    **dict.fromkeys((*UNCERTAIN, *INCOMPLETE), _read_family),
 }
 _SHOWN = (
     ("RANGE", "ROWS", "SLIDE", "FREQUENCY", "ORIGIN", "FULL", "']'"),

@@ -78,6 +78,14 @@ class StatementDraft:
         if not self.family.clauses:
             self.family = FAMILIES["aggregate"]
 
+    def choose(self, family: Family) -> None:
+        """Make this a query of a family by one of its clauses; raise if a clause of another one precedes."""
+        known = self.family
+        if known is not family and known.name not in ("topk", "aggregate"):
+            message = f"clauses of {known.query} and {family.query} queries cannot be combined"
+            raise self.cursor.fail(message, "remove those of one of them")
+        self.family = family
+
     def put_groups(self, groups: list[Expression]) -> None:
         """Store the groups; raise at one that is given twice."""
         seen: set[str] = set()

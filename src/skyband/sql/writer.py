@@ -7,11 +7,15 @@
 [name:] TOPK aggregate(value), k [WHERE condition] BY KEY key [PARTITION BY group, …]
     OVER size [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
 
+[name:] TOPK aggregate(value), k [WHERE condition] OBJECT object [STREAM label] [STREAMS (name, …)]
+    [WEIGHTS (name w, …)] [BOUNDS (low, high)] [OCCURRENCES n] OVER size [EVERY every] [ORIGIN place] [METHOD word]
+
 [name:] TOPK [score,] k [WHERE condition] [PROBABILITY p] [RULE label] [STREAM label]
     OVER size FREQUENCY every [SEMANTICS word] [THRESHOLD p] [WEIGHTS (w, ...)] [ALPHA a]
 ```
 
-The second form ranks keys. The third is a query over an uncertain stream; it always contains FREQUENCY.
+The second form ranks keys, the third objects of incomplete streams, where the score can also be an expression and VALUE
+a clause. The fourth is a query over an uncertain stream; it always contains FREQUENCY.
 
 An expression is written unchanged if parsing the statement returns the same text. Otherwise (it contains a line break,
 ends in a comment, or is not SQL) it is written as ``SQL '…'``, which is parsed without checks. So every query has a
@@ -51,7 +55,8 @@ AGGREGATE = frozenset(
     ]
 )
 CERTAIN = ("FROM", "WHERE", "BY", "OVER", "EVERY", "ORIGIN", "FULL")
-CLAUSES = (*CERTAIN, *UNCERTAIN)
+INCOMPLETE = ("OBJECT", "STREAMS", "VALUE", "BOUNDS", "OCCURRENCES", "METHOD", "INTERVALS")
+CLAUSES = (*CERTAIN, *UNCERTAIN, *INCOMPLETE)
 # Keywords that end an expression in the short dialect.
 STOPS = frozenset({*CLAUSES, "PARTITION", "ASC", "DESC", "NULLS", "WITH"})
 
@@ -122,6 +127,47 @@ def write_aggregate(query: Mapping[str, Any], *, named: bool = False) -> str:
     if query["partition_by"]:
         parts.append(f"PARTITION BY {', '.join(map(expression, query['partition_by']))}")
     return " ".join([*parts, *_windows(query)])
+
+
+def write_incomplete(query: Mapping[str, Any], *, named: bool = False) -> str:
+    """Return the SQL of a query over incomplete streams with these fields; it must have an object and a value.
+
+    >>> import skyband as sb
+    >>> query = sb.IncompleteTopK(k=2, size="1 hour", object="flow", value="bytes", streams=["a", "b"], bounds=(0, 9))
+    >>> print(write_incomplete(query.to_dict()))
+    TOPK sum(bytes), 2 OBJECT flow STREAMS ('a', 'b') BOUNDS (0.0, 9.0) OVER 1 HOUR
+    """
+    is_call = query["aggregate"] in ("sum", "avg", "min", "max")
+    score = f"{query['aggregate']}({_argument(query['value'])})" if is_call else _score(query["aggregate"])
+    parts = [f"{_name(query['name'])}:"] if named or query["name"] != DEFAULT_NAME else []
+    parts += [f"TOPK {score}, {query['k']}"]
+    if query["where"] is not None:
+        parts.append(f"WHERE {expression(query['where'])}")
+    parts.append(f"OBJECT {expression(query['object'])}")
+    if not is_call:
+        parts.append(f"VALUE {expression(query['value'])}")
+    if query["stream"] is not None:
+        parts.append(f"STREAM {expression(query['stream'])}")
+    if query["streams"] is not None:
+        parts.append(f"STREAMS ({', '.join(map(_stream, query['streams']))})")
+    if query["weights"] is not None:
+        parts.append(f"WEIGHTS ({', '.join(f'{_stream(name)} {weight!r}' for name, weight in query['weights'])})")
+    low, *_ = query["bounds"]
+    if isinstance(low, tuple | list):
+        each = (f"{_stream(name)} ({pair[0]!r}, {pair[1]!r})" for name, pair in query["bounds"])
+        parts.append(f"BOUNDS ({', '.join(each)})")
+    elif tuple(query["bounds"]) != (0.0, 1.0):
+        parts.append(f"BOUNDS ({', '.join(map(repr, query['bounds']))})")
+    if query["occurrences"] != 1:
+        parts.append(f"OCCURRENCES {str(query['occurrences']).upper()}")
+    parts += _windows({**query, "slide": query["every"], "full_only": False})
+    if query["method"] != "exact":
+        parts.append(f"METHOD {query['method'].upper()}")
+    return " ".join(parts + (["INTERVALS"] if query["intervals"] else []))
+
+
+def _stream(name: str | int) -> str:
+    return quote(name) if isinstance(name, str) else str(name)
 
 
 def _windows(query: Mapping[str, Any]) -> list[str]:
