@@ -254,10 +254,14 @@ def begins_key(tokens: Sequence[Token]) -> bool:
 
     >>> begins_key(tokenize("page")), begins_key(tokenize("IS NULL")), begins_key(tokenize("OVER 1 HOUR"))
     (True, False, False)
+    >>> begins_key(tokenize("value OVER 1 HOUR")), begins_key(tokenize("PROBABILITY p"))
+    (True, False)
     """
     if not tokens:
         return False
     first = tokens[0]
+    if first.keyword in (*UNCERTAIN, *INCOMPLETE):  # a clause of queries without keys, unless it is a column here
+        return len(tokens) == 1 or tokens[1].keyword in STOPS or tokens[1].symbol not in ("", "(")
     return first.symbol == "(" or (first.kind != "symbol" and first.keyword not in _AFTER_OPERAND)
 
 
