@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from zlib import crc32
 
@@ -180,6 +181,20 @@ def test_other_keys_are_refused():
     other = plan_of([sb.AggregateTopK(k=2, size="60 microseconds", slide="10 microseconds", key="other", value="v")])
     with pytest.raises(sb.SnapshotError, match="other keys, values or groups"):
         AggregateShard.resume(other, 0, shard.state(), MemorySegments())
+
+
+def test_a_late_row_is_refused_if_the_plan_says_so():
+    """Only the row of a pane that has ended is late: the one at 103 is behind the watermark, and its pane is open."""
+    rows = [oracle.Row(position, "a", 1.0) for position in (50, 103)]
+    counting = Shards(plan_of([QUERY]), pa.string())
+    refusing = Shards(replace(plan_of([QUERY]), refuse_late=True), pa.string())
+    for shards in (counting, refusing):
+        shards.step([[oracle.Row(110, "a", 1.0)]], 105)
+        shards.step([rows[1:]], 105)
+    counting.step([rows], 105)
+    assert counting.late == 1
+    with pytest.raises(sb.InvalidInputError, match="a row at 50 is behind the watermark 105"):
+        refusing.step([rows], 105)
 
 
 @pytest.mark.parametrize("seed", range(80))

@@ -172,6 +172,6 @@ def test_verify_says_what_it_can_compare(answered):
     file, _, _ = answered
     with pytest.raises(
         sb.UnsupportedError,
-        match="stream 'readings' is not supported for UncertainTopK queries: only TopK queries can be verified",
+        match="stream 'readings' is not supported for UncertainTopK queries: a plan decides",
     ):
         verify_file(file.path, answers=None, unfinished=False, as_json=False, verbose=False)

@@ -199,3 +199,40 @@ def test_a_query_that_some_row_breaks_is_dropped_and_the_stream_goes_on(spark, t
 
 def test_nobody_listens_where_nothing_runs(tmp_path):
     assert not Mailbox(tmp_path / "mail").is_heard()
+
+
+@pytest.mark.long
+def test_queries_over_keys_come_and_go(spark, tmp_path, parts):
+    """A query that is added in SQL, with another key, answers windows that begin after all rows seen."""
+    live = Live(spark, tmp_path, parts)
+    query = '- {name: all, sql: "TOPK count(*), 3 BY KEY g OVER 20 SECONDS EVERY 5 SECONDS"}'
+    text = f"{FILE.partition('queries:')[0]}queries:\n  {query}\nsinks: [{{type: parquet, path: out}}]\n"
+    (tmp_path / "work.yaml").write_text(text)
+    live.file = sb.read_workload(tmp_path / "work.yaml")
+    live.box = mailbox_of(live.file)
+    live.feed()
+    with live:
+        wait_for_rows(live.running, len(parts[0]))
+        said = live.ask(kind="add", sql="more: TOPK count(*), 2 BY KEY id % 3 OVER 10 SECONDS EVERY 5 SECONDS")
+        assert "one key column" in said["refused"]  # integers beside texts
+        said = live.ask(kind="add", sql="more: TOPK count(*), 2 BY upper(g) OVER 10 SECONDS EVERY 5 SECONDS")
+        assert "added 'more' to stream 'rows'" in said["done"]
+        live.feed()
+        wait_for_rows(live.running, sum(map(len, parts[:2])))
+    found = [row for row in read_answers(tmp_path / "out") if row["query"] == "more"]
+    seen = max(row[0] for row in parts[0])
+    rows = [row for part in parts[:2] for row in part if row[3] is not None]
+    query = sb.AggregateTopK(name="more", k=2, size="10 seconds", slide="5 seconds", aggregate="count")
+    table = sb.aggregate.replay(query, [row[0] for row in rows], [row[3].upper() for row in rows])
+    want = {
+        (row["window_end"], row["rank"], row["key"], row["score"])
+        for row in table.to_pylist()
+        if row["window_start"] > seen
+    }
+    mine = {(_micros(row["window_end"]), row["rank"], row["key"], row["score"]) for row in found}
+    assert mine
+    assert mine <= want
+
+
+def _micros(moment):
+    return round(moment.timestamp() * 1_000_000)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
 from skyband.cli.verify import verify_file
+from skyband.incomplete.brute_force import by_definition
 from skyband.jobs import run_local
 from skyband.jobs.local_verification import verify_local
-from tests.jobs.test_verification import CALENDARS, COUNTED, QUERIES, rows_around_a_change
+from tests.jobs.test_verification import CALENDARS, COUNTED, KEYS, OBJECTS, QUERIES, rows_around_a_change
 from tests.sharding import cases
 from tests.spark.frames import write_files
 
@@ -30,7 +33,7 @@ def rows(tmp_path):
 
 
 @pytest.mark.parametrize("id_", ["id: id,", ""])
-@pytest.mark.parametrize("queries", [QUERIES, COUNTED], ids=["time", "count"])
+@pytest.mark.parametrize("queries", [QUERIES, COUNTED, KEYS, OBJECTS], ids=["time", "count", "keys", "objects"])
 def test_the_two_agree(tmp_path, rows, queries, id_):
     lines = []
     found = verify_local(workload(tmp_path, queries, id_=id_), "rows", lines.append)
@@ -52,6 +55,20 @@ def test_windows_of_calendars(tmp_path):
     assert found.difference.compared > 100
     found = verify_local(file, "rows")
     assert found.agrees, found.difference
+
+
+def test_a_wrong_total_is_found(tmp_path, rows):
+    file = workload(tmp_path, KEYS, "sinks: [{type: parquet, path: out}]\n")
+    assert run_local(file).await_end(600)
+    found = verify_local(file, "rows", answers=tmp_path / "out")
+    assert found.agrees, found.difference
+    path = next((tmp_path / "out").iterdir())
+    answers = pq.read_table(path)
+    scores = answers["score"].to_pylist()
+    scores[0] = math.nextafter(scores[0], math.inf)
+    pq.write_table(answers.set_column(answers.schema.get_field_index("score"), "score", [scores]), path)
+    found = verify_local(file, "rows", answers=tmp_path / "out")
+    assert (found.difference.missing, found.difference.unexpected) == (1, 1)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
@@ -97,3 +114,14 @@ def test_what_cannot_be_verified_without_spark(tmp_path):
     )
     with pytest.raises(sb.UnsupportedError, match="source 'rate'"):
         verify_local(sb.read_workload(tmp_path / "work.yaml"), "s")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({"method": "approximate"}, "may miss objects"), ({"aggregate": "a + sqrt(b)"}, "cannot compute by brute force")],
+)
+def test_answers_without_a_definition_are_refused(change, said):
+    query = sb.IncompleteTopK(k=1, size="1 hour", object="o", stream="s", value="v", streams=["a", "b"], **change)
+    rows = pa.table({"ts": pa.array([1], pa.timestamp("us", "UTC")), "o": [1], "s": ["a"], "v": [0.5]})
+    with pytest.raises(sb.UnsupportedError, match=said):
+        by_definition(rows, sb.Workload([query]), time="ts", id_=None)

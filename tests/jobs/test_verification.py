@@ -25,6 +25,25 @@ CALENDARS = """
   - {name: week, k: 1, size: 1 week, slide: 1 day, zone: Asia/Beirut, by: s, full_only: true}
   - {name: ever, k: 2, size: all, slide: 1 day, zone: Asia/Beirut, origin: "2024-03-30T12:00", by: s, where: odd}
 """
+KEYS = """
+  - {name: total, type: aggregate, k: 2, size: 20 seconds, slide: 7 seconds, key: id % 6, value: s}
+  - {name: mean, sql: "TOPK avg(s), 3 WHERE odd BY KEY id % 5 OVER 20 SECONDS ORIGIN 3000000"}
+  - {name: each, type: aggregate, k: 2, size: 30 seconds, slide: 11 seconds, key: id % 4, aggregate: stddev, value: s,
+     partition_by: [g], full_only: true}
+  - {name: clicks, sql: "TOPK count(*), 2 BY id % 7 OVER 30 SECONDS EVERY 11 SECONDS"}
+  - {name: low, sql: "TOPK min(s), 2 BY id % 3 OVER 30 SECONDS EVERY 30 SECONDS"}
+"""
+OBJECTS = """
+  - {name: sums, type: incomplete, k: 3, size: 20 seconds, every: 7 seconds, object: id % 5,
+     stream_by: "coalesce(g, 'b')", value: CASE WHEN s > 9 THEN 9 WHEN s < -9 THEN -9 ELSE s END,
+     streams: [a, b, c], bounds: [-100, 1000], weights: {a: 0.1, b: 3}}
+  - {name: often, type: incomplete, k: 2, size: 30 seconds, every: 11 seconds, object: id % 5, stream_by: "'a'",
+     value: CASE WHEN s > 9 THEN 0.1 WHEN s < 0 THEN 0.7 ELSE s END, streams: [a, b], bounds: [0, 1000],
+     occurrences: 3, aggregate: avg, origin: 2000000}
+  - {name: worst, type: incomplete, k: 2, size: 20 seconds, every: 5 seconds, object: id % 5,
+     stream_by: "coalesce(g, 'b')", value: CASE WHEN s > 9 THEN 9 WHEN s < -9 THEN -9 ELSE s END,
+     streams: [a, b, c], bounds: [-100, 1000], aggregate: min, where: odd, method: sorted-lists}
+"""
 COUNTED = """
   - {name: plain, k: 3, size: 20, slide: 7, by: s}
   - {name: each, k: 2, size: 12, slide: 5, by: -s, partition_by: [g], full_only: true}
@@ -37,7 +56,7 @@ def workload(folder, queries, watermark="0 seconds", id_="id: id,"):
     return sb.read_workload(folder / "work.yaml")
 
 
-@pytest.mark.parametrize("queries", [QUERIES, COUNTED], ids=["time", "count"])
+@pytest.mark.parametrize("queries", [QUERIES, COUNTED, KEYS, OBJECTS], ids=["time", "count", "keys", "objects"])
 def test_the_two_agree(spark, tmp_path, queries):
     rows = cases.draw_rows(cases.rng("verify"), 150, scale=1_000_000)
     write_files(tmp_path / "in", [rows[:60], rows[60:100], rows[100:]])

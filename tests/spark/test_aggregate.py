@@ -254,7 +254,6 @@ def test_what_cannot_be_answered_is_refused(spark):
         (query("x", value="k"), "value must be numeric", {}),
         (query("x", key="array(k)"), "larger key", {}),
         (query("x"), "every window reports its complete answer", {"output": "changes"}),
-        (query("x"), "late=", {"late": "refuse"}),
         ([query("x"), query("y", key="n")], "one key column", {}),
     ]:
         with pytest.raises(sb.SkybandError, match=said):

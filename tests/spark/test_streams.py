@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import skyband as sb
 from skyband.errors import PipelineError
 from skyband.spark import Control, Metrics, answers, start
 from skyband.spark.metrics import StreamProgress
@@ -248,6 +249,30 @@ def test_rows_that_every_filter_removes_move_time_too(run):
     accepted = rows_at(11, 13, 90)
     assert cases.answered(run.found(), [odd]) == cases.wanted(odd, accepted)
     assert metrics["late"] == 1
+
+
+OTHERS = {
+    "aggregate": sb.AggregateTopK(k=2, size="10 seconds", slide="5 seconds", key="g", value="s"),
+    "incomplete": sb.IncompleteTopK(
+        k=2, size="10 seconds", every="5 seconds", object="id", stream="g", value="s", streams=["a"], bounds=(0, 9)
+    ),
+    "uncertain": sb.UncertainTopK(k=2, size="10 seconds", every="5 seconds", by="s", probability="0.5"),
+}
+
+
+@pytest.mark.parametrize(
+    "family", ["aggregate", *(pytest.param(name, marks=pytest.mark.long) for name in ("incomplete", "uncertain"))]
+)
+def test_late_rows_of_other_families_come_back(run, family):
+    """The row at 26 is behind the watermark of 28, but its pane is open: only for keys it is not late."""
+    rows = [[(second * SECOND, 1.0, second, "a") for second in (1, 28)]]
+    rows.append([(3 * SECOND, 5.0, 3, "a"), (26 * SECOND, 5.0, 26, "a"), (31 * SECOND, 1.0, 31, "a")])
+    run.add(*rows)
+    handle = run.start(OTHERS[family], late=run.write_late)
+    handle.finish()
+    late = {3} if family == "aggregate" else {3, 26}
+    assert {row["id"] for row in run.found(run.behind)} == late
+    assert handle.metrics()["late"] == len(late)
 
 
 def test_a_late_row_stops_a_stream_that_refuses_them(spark, run):

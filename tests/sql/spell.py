@@ -20,6 +20,39 @@ def cql(query, stream="trades"):
     return f"{quote(query.name)}: SELECT TOP {query.k}{ties} * FROM {stream} [{window}]{where}{groups} ORDER BY {order}"
 
 
+def aggregate_cql(query, stream="clicks"):
+    """A query over keys: GROUP BY has the key and the groups, and its score has a name."""
+    window = f"{'ROWS' if query.axis == 'count' else 'RANGE'} {query.size} SLIDE {query.slide}"
+    window += f" ORIGIN {query.origin}" if query.origin else ""
+    window += " FULL WINDOWS ONLY" if query.full_only else ""
+    where = f" WHERE {writer.expression(query.where)}" if query.where is not None else ""
+    groups = ", ".join(map(writer.expression, query.partition_by))
+    keys = f"{groups}, " * bool(groups) + writer.expression(query.key)
+    groups = f" PARTITION BY {groups}" if groups else ""
+    return (
+        f"{quote(query.name)}: SELECT TOP {query.k} {_called(query)} AS total FROM {stream} [{window}]{where} "
+        f"GROUP BY {keys}{groups} ORDER BY total DESC"
+    )
+
+
+def aggregate_flink(query, stream="clicks", time="ts"):
+    """The ranking of a window aggregation; time windows only, and not `full_only`."""
+    size, slide = parse_duration(query.size, field="size"), parse_duration(query.slide, field="slide")
+    groups = ["window_start", "window_end", *map(writer.expression, query.partition_by)]
+    where = f" WHERE {writer.expression(query.where)}" if query.where is not None else ""
+    return (
+        f"{quote(query.name)}: SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {', '.join(groups)} "
+        f"ORDER BY total DESC) AS rn FROM (SELECT window_start, {_called(query)} AS total "
+        f"FROM TABLE(HOP(TABLE {stream}, DESCRIPTOR({time}), INTERVAL '{slide}' MICROSECONDS, "
+        f"INTERVAL '{size}' MICROSECONDS, INTERVAL '{query.origin - size % slide}' MICROSECONDS)){where} "
+        f"GROUP BY {', '.join([*groups, writer.expression(query.key)])})) WHERE rn <= {query.k}"
+    )
+
+
+def _called(query):
+    return f"{query.aggregate}({'*' if query.value is None else writer._argument(query.value)})"
+
+
 def uncertain_cql(query, stream="sensors"):
     """A query over an uncertain stream, as the paper on them has it, with what it leaves out."""
     rows = " ROWS" if query.axis == "count" else ""

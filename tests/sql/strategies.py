@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from skyband import TopK, UncertainTopK
+from skyband import AggregateTopK, IncompleteTopK, TopK, UncertainTopK
+from skyband.aggregate.query import AGGREGATES
+from skyband.incomplete.query import METHODS, MONOTONE
 from skyband.uncertain.query import SEMANTICS
 
 # Unquoted, they are both columns and words of our grammar.
 KEYWORD_COLUMNS = [
     *("origin", "every", "over", "by", "full", "rows", "size", "slide", "top", "sql", "ties", "k", "time"),
+    *("key", "group", "object", "streams", "value", "bounds", "occurrences", "method", "intervals"),
     *("probability", "rule", "stream", "frequency", "semantics", "threshold", "weights", "alpha"),
 ]
 COLUMNS = ["price", "t.price", "a.b.c", "größe", "_x1", *KEYWORD_COLUMNS]
@@ -133,6 +136,61 @@ def queries(draw, texts=None, *, scored=False):
         origin=origin,
         full_only=draw(st.booleans()),
         ties=draw(st.sampled_from(["row_number", "rank"])),
+    )
+
+
+@st.composite
+def aggregate_queries(draw, texts=None):
+    """Any query over keys; `texts` makes its expressions."""
+    texts = expressions() if texts is None else texts
+    size, slide, origin = draw(windows())
+    aggregate = draw(st.sampled_from(["count", *AGGREGATES]))
+    return AggregateTopK(
+        name=draw(NAMES),
+        k=draw(st.integers(1, 2**31 - 1)),
+        size=size,
+        slide=slide,
+        key=draw(texts),
+        aggregate=aggregate,
+        value=draw(texts) if AGGREGATES[aggregate].needs_values else draw(st.one_of(st.none(), texts)),
+        where=draw(st.one_of(st.none(), texts)),
+        partition_by=draw(st.lists(texts, max_size=3, unique=True)),
+        origin=origin,
+        full_only=draw(st.booleans()),
+    )
+
+
+@st.composite
+def incomplete_queries(draw, texts=None):
+    """Any query over incomplete streams; `texts` makes its expressions."""
+    texts = expressions() if texts is None else texts
+    size, every, origin = draw(windows())
+    names = st.one_of(st.lists(st.integers(-9, 9), min_size=1, max_size=3, unique=True), st.sampled_from([["a", "b'"]]))
+    streams = draw(st.one_of(st.none(), names))
+    aggregate = draw(st.sampled_from([*MONOTONE, "0.7 * a + greatest(b, c)"]))
+    if aggregate not in MONOTONE:
+        streams = draw(st.sampled_from([None, ["a", "b", "c"]]))
+    pairs = st.tuples(st.floats(0, 9), st.floats(10, 1e300))
+    bounds = draw(pairs if streams is None else st.one_of(pairs, st.fixed_dictionaries(dict.fromkeys(streams, pairs))))
+    weighed = aggregate == "sum" and streams is not None and draw(st.booleans())
+    method = draw(st.sampled_from([*METHODS]))
+    return IncompleteTopK(
+        name=draw(NAMES),
+        k=draw(st.integers(1, 2**31 - 1)),
+        size=size,
+        every=every,
+        object=draw(texts),
+        stream=draw(st.one_of(st.none(), texts)),
+        value=draw(texts),
+        where=draw(st.one_of(st.none(), texts)),
+        streams=streams,
+        aggregate=aggregate,
+        weights={streams[0]: draw(st.floats(0, 9))} if weighed else None,
+        bounds=bounds,
+        occurrences=draw(st.sampled_from([1, 3, "once"])),
+        method=method,
+        intervals=method == "exact" and draw(st.booleans()),
+        origin=origin,
     )
 
 

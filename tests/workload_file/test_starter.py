@@ -52,6 +52,34 @@ def test_with_data(tmp_path):
     assert (grouped.by, grouped.partition_by) == ("price", ("symbol",))
 
 
+def leaderboard(data):
+    """The suggested query over keys, as a file has it without the comment signs; None if there is none."""
+    lines = starter(data).split("\n")
+    if "  # - name: leaderboard" not in lines:
+        return None
+    at = lines.index("  # - name: leaderboard")
+    text = "".join(line.replace("# ", "", 1) + "\n" for line in lines[at : at + 2])
+    [entry] = read_tree(text, lambda text, loc: text.replace("$${", "${")).value
+    return sb.sql(entry["sql"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "distinct", "key", "aggregate", "value"),
+    [
+        ([("symbol", "text"), ("price", "number")], {"symbol": 4}, "symbol", "sum", "price"),
+        ([("kind", "text"), ("page", "text"), ("ms", "integer")], {"kind": 3, "page": 40}, "page", "sum", "ms"),
+        ([("page", "text"), ("note", "text")], {"page": 9, "note": 99}, "page", "count", None),
+        ([("value", "text")], {"value": 9}, "value", "count", None),
+    ],
+)
+def test_a_leaderboard_is_suggested(columns, distinct, key, aggregate, value):
+    data = sample(columns=[("ts", "timestamp"), *columns], distinct=distinct, rows=100)
+    query = leaderboard(data)
+    assert isinstance(query, sb.AggregateTopK)
+    assert (query.key, query.aggregate, query.value) == (key, aggregate, value)
+    assert leaderboard(sample(columns=data.columns, distinct=dict.fromkeys(distinct, 90), rows=100)) is None
+
+
 def test_every_key_is_in_it_or_explained():
     from skyband.workload_file.models import EngineSection, Sink, Stream
     from skyband.workload_file.query_models import FamilyQuery
@@ -144,6 +172,7 @@ def test_it_always_reads_back(tmp_path, columns, time, path, pattern):
     file = read_back(tmp_path, data)
     [stream] = file.streams.values()
     assert (stream.time, stream.time_format) == (time, pattern)
+    assert leaderboard(data) is None or leaderboard(data).k == 10
 
 
 CSVS = {

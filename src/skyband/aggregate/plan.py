@@ -78,6 +78,7 @@ class AggregatePlan(ShardPlan):
     wanted: tuple[str, ...]  # per scan: whether the row counts; false if a field is missing, null if filtered out
     homes: tuple[str, ...]  # per scan: the column with the shard number of the key
     utc: bool  # whether times are instants (TIMESTAMP), not local times (TIMESTAMP_NTZ)
+    refuse_late: bool = False
 
     @property
     def method_name(self) -> str:

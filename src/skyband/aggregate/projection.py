@@ -46,6 +46,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         wanted=tuple(f"{HIDDEN}wanted_{number}" for number in numbers),
         homes=tuple(f"{HIDDEN}home_{number}" for number in numbers),
         utc=source.is_instant(source.kind_of(at)),
+        refuse_late=request.refuse_late,
     )
     columns: dict[str, Any] = {_TIME: at}
     columns |= {name: source.without_nan(column) for found in groups for name, column in found.items()}

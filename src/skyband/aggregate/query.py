@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import ClassVar, Literal, NamedTuple
 
@@ -21,6 +21,7 @@ from skyband.queries.fields import (
     spelled,
     window_of,
 )
+from skyband.sql import writer
 from skyband.windows import SlidingWindow
 
 __all__ = ["AGGREGATES", "Aggregate", "AggregateTopK"]
@@ -142,6 +143,18 @@ class AggregateTopK(Query):
         value = "" if self.value is None or self.aggregate == "count" else f" of {self.value}"
         ranked = "keys" if self.key is None else f"values of {self.key}"
         return f"the {self.k} {ranked} with the highest {self.aggregate}{value}"
+
+    def to_sql(self, *, named: bool = False) -> str | None:
+        """Return the query as one line of SQL; None if it has no key, or fields that SQL cannot express.
+
+        >>> import skyband as sb
+        >>> print(sb.AggregateTopK(name="busy", k=20, size="1 hour", slide="1 minute", key="client", value="bytes"))
+        busy: TOPK sum(bytes), 20 BY KEY client OVER 1 HOUR EVERY 1 MINUTE
+        """
+        others = [item for item in fields(self) if item.init and item.name not in writer.AGGREGATE]
+        if not isinstance(self.key, str) or any(getattr(self, item.name) != item.default for item in others):
+            return None
+        return writer.write_aggregate(self.to_dict(), named=named)
 
     def scan_key(self) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:
         """Return the fields that must be equal for queries to share partials: key, value, filter and groups."""

@@ -21,7 +21,7 @@ from skyband.aggregate.shape import AggregateShape
 from skyband.aggregate.state_store import StateStore, packed, unpacked
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.key_dictionary import KeyDictionary, key_column, restored
-from skyband.errors import SnapshotError
+from skyband.errors import InvalidInputError, SnapshotError
 from skyband.kernels.stream import Ints
 from skyband.queries.families import FAMILIES
 from skyband.sharding.rows import group_rows
@@ -74,6 +74,11 @@ class AggregateShard(Shard):
         timely = pane_ends(table, self._pane) > limit
         if not timely.all():
             late = int(_numbers(table["count"])[~timely].sum())
+            if self.plan.refuse_late:
+                raise InvalidInputError(
+                    f"a row at {int(_numbers(table['last'])[~timely].min())} is behind the watermark {limit} "
+                    "(microseconds), and late='refuse'. Use late='count' or a longer watermark."  # words: allow
+                )
             table = table.filter(pa.array(timely))
         self._arrived = table
         return late

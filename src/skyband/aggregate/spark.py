@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from skyband.aggregate.pipeline import PIPELINE
+from skyband.aggregate.plan import AggregatePlan
 from skyband.aggregate.projection import project, taken
+from skyband.kernels.stream import Ints
 from skyband.spark.expressions import Columns, answer_type
+from skyband.spark.late_rows import LateSource, late_source
 from skyband.spark.plan import Request, StreamInfo, shards_for, watermark_delays
 from skyband.spark.topology import SparkPlan
+from skyband.windows import ALWAYS
 
 __all__ = ["draft"]
 
@@ -58,4 +63,19 @@ def draft(request: Request) -> _AggregateSparkPlan:
         watermark_lag=request.watermark_lag(delay),
         final_at_end=request.final_at_end,
         names=found.names,
+        late_source=_late_source(request, df, found.plan, delay),
     )
+
+
+def _late_source(request: Request, df: DataFrame, plan: AggregatePlan, delay: int | None) -> LateSource | None:
+    found = late_source(request, df, delay)
+    return None if found is None else found._replace(is_late=partial(_is_late, plan))
+
+
+def _is_late(plan: AggregatePlan, positions: Ints, clock: int) -> Any:
+    """Return which rows are late for some scan: those of panes that have ended. Others still count."""
+    late = positions < ALWAYS
+    for scan in range(len(plan.scans)):
+        length, offset = plan.shape(scan).pane
+        late |= positions - (positions - offset) % length + length <= clock
+    return late

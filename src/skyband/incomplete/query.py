@@ -24,6 +24,7 @@ from skyband.queries.fields import (
     spelled,
     window_of,
 )
+from skyband.sql import writer
 from skyband.windows import SlidingWindow
 
 __all__ = ["APPROXIMATE", "METHODS", "MONOTONE", "IncompleteTopK", "Method", "Monotone", "optional_columns"]
@@ -170,6 +171,17 @@ class IncompleteTopK(Query):
                 "window": window,
             }
         )
+
+    def to_sql(self, *, named: bool = False) -> str | None:
+        """Return the query as one line of SQL; None if it has no object or no value.
+
+        >>> import skyband as sb
+        >>> print(sb.IncompleteTopK(k=5, size="1 hour", every="1 minute", object="flow", stream="router", value="load"))
+        TOPK sum(load), 5 OBJECT flow STREAM router OVER 1 HOUR EVERY 1 MINUTE
+        """
+        if self.object is None or self.value is None:
+            return None
+        return writer.write_incomplete(self.to_dict(), named=named)
 
     def scan_key(self) -> tuple[str | None, str | None, str | None, str | None]:
         """Return the fields that must be equal for queries to read the same tuples."""

@@ -17,6 +17,7 @@ from skyband.incomplete.reducer import TIME, columns_of
 from skyband.queries.workload import Workload
 from skyband.sharding.projection import Projection, ProjectionRequest
 from skyband.spark.expressions import Columns, answer_type
+from skyband.spark.late_rows import late_source
 from skyband.spark.plan import MOST_SHARDS, Request, StreamInfo, delay_of, shards_for, watermark_delays
 from skyband.spark.topology import SparkPlan
 
@@ -72,6 +73,11 @@ def draft(request: Request) -> _IncompleteSparkPlan:
             "a data frame has its own watermark. With several data frames, the slowest stream would delay all answers. "
             "Remove withWatermark() and pass watermark= instead, which follows the newest row of all streams."
         )
+    if request.late == "return" and by_name is not None:
+        raise UnsupportedError(
+            "late='return' is not supported for several data frames by name, because their rows have different "
+            "columns. Pass one data frame with stream=, or use late='count'."
+        )
     there, delay = watermark_delays(first, request)
     asked = request.projected(_shards(request, workload.queries, first), there if delay is None else delay)
     rows, found, types = _union(asked, frames)
@@ -85,6 +91,7 @@ def draft(request: Request) -> _IncompleteSparkPlan:
         watermark_lag=request.watermark_lag(delay),
         final_at_end=request.final_at_end,
         names=found.names,
+        late_source=late_source(request, first, delay),
     )
 
 

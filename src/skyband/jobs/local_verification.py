@@ -24,8 +24,10 @@ from skyband.expressions.types import spark_name
 from skyband.jobs.engine_choice import refuse_unsupported_file
 from skyband.jobs.local_job import run_local
 from skyband.jobs.verified import Verified, in_answers, stored_files, written_to
+from skyband.queries.answer_schema import moment_of
+from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
-from skyband.topk.brute_force import by_definition, compare_tables
+from skyband.topk.brute_force import compare_tables
 from skyband.workload_file import WorkloadFile
 
 __all__ = ["verify_local"]
@@ -59,6 +61,7 @@ def verify_local(
     began = monotonic()
     rows, read, unreadable = _rows(stream, source)
     time, id_ = _spelled(rows, str(source.time)), source.id and _spelled(rows, source.id)
+    by_definition = family_of(workload).part("brute_force").by_definition
     expected = by_definition(rows, workload, time=time, id_=id_)
     own = {"__time": in_answers(time), **({"__id": in_answers(id_)} if id_ else {})}
     found = expected.slice(0, 0) if found is None else _as_expected(found, expected, own, workload)
@@ -134,7 +137,7 @@ def _as_expected(found: pa.Table, expected: pa.Table, own: dict[str, str], workl
                 "workload file or by another program."
             )
         value = _cast(found, there, field.type)
-        grouped = [query.name for query in workload if field.name in query.partition_by]
+        grouped = [query.name for query in workload if field.name in query.groups]
         if field.name not in own and grouped:
             is_mine = pc.is_in(one(found["query"]), pa.array(grouped))
             value = pc.if_else(is_mine, value, pa.scalar(None, field.type))
@@ -153,10 +156,11 @@ def _cast(found: pa.Table, name: str, kind: pa.DataType) -> Any:
 
 def _emitted(expected: pa.Table, found: pa.Table) -> tuple[pa.Table, int]:
     """Return the expected answers up to each query's newest window in `found`, and the number of later rows."""
-    newest = found.group_by("query").aggregate([("window_end", "max")])
+    moment = moment_of(found.column_names)
+    newest = found.group_by("query").aggregate([(moment, "max")])
     place = pc.index_in(expected["query"], newest["query"].combine_chunks())
-    ends = newest["window_end_max"].combine_chunks().take(one(place))
-    kept = expected.filter(pc.fill_null(pc.less_equal(one(expected["window_end"]), ends), False))
+    ends = newest[f"{moment}_max"].combine_chunks().take(one(place))
+    kept = expected.filter(pc.fill_null(pc.less_equal(one(expected[moment]), ends), False))
     return kept, expected.num_rows - kept.num_rows
 
 

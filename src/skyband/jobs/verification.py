@@ -19,9 +19,11 @@ from skyband.connectors.sources import open_batch
 from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.jobs.job import run
 from skyband.jobs.verified import Verified, in_answers, stored_files, written_to
+from skyband.queries.answer_schema import moment_of
+from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
 from skyband.spark.expressions import quoted
-from skyband.topk.verification import by_brute_force, compare
+from skyband.topk.verification import compare
 from skyband.workload_file import WorkloadFile
 
 __all__ = ["Verified", "verify"]
@@ -108,6 +110,7 @@ def _compared(
     began = monotonic()
     stream = file.streams[name]
     time, id_ = _spelled(rows, str(stream.time)), stream.id and _spelled(rows, stream.id)
+    by_brute_force = family_of(workload).part("verification").by_brute_force
     expected = by_brute_force(rows, workload, time=time, id_=id_)
     not_final = 0
     if found is None:
@@ -136,8 +139,8 @@ def _as_expected(found: DataFrame, expected: DataFrame, own: dict[str, str], wor
             value = value.cast(field.dataType)
         else:  # text that cannot be cast is a difference, not an error
             value = value.try_cast(field.dataType)
-        grouped = [query.name for query in workload if field.name in query.partition_by]
-        if field.name not in own and any(field.name in query.partition_by for query in workload):
+        grouped = [query.name for query in workload if field.name in query.groups]
+        if field.name not in own and grouped:
             value = sf.when(sf.col("query").isin(grouped), value)
         columns.append(value.alias(field.name))
     return found.select(*columns)
@@ -145,9 +148,10 @@ def _as_expected(found: DataFrame, expected: DataFrame, own: dict[str, str], wor
 
 def _emitted(expected: DataFrame, found: DataFrame) -> tuple[DataFrame, int]:
     """Return the expected answers up to each query's newest window in `found`, and the number of later rows."""
-    newest = found.groupBy("query").agg(sf.max("window_end").alias("__newest"))
+    moment = moment_of(found.columns)
+    newest = found.groupBy("query").agg(sf.max(moment).alias("__newest"))
     joined = expected.join(newest, "query", "left")
-    is_final = sf.coalesce(sf.col("window_end") <= sf.col("__newest"), sf.lit(False))
+    is_final = sf.coalesce(sf.col(moment) <= sf.col("__newest"), sf.lit(False))
     return joined.where(is_final).select(*map(quoted, expected.columns)), joined.where(~is_final).count()
 
 

@@ -114,7 +114,7 @@ class Query:
         """Return the query as one line of SQL; None if its family has no SQL. `named` includes the default name.
 
         >>> import skyband as sb
-        >>> sb.TopK(k=1, size=10).to_sql(named=True), sb.AggregateTopK(k=1, size=10).to_sql()
+        >>> sb.TopK(k=1, size=10).to_sql(named=True), sb.IncompleteTopK(k=1, size=10).to_sql()
         ('topk: TOPK 1 OVER 10 ROWS', None)
         """
         return None

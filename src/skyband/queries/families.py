@@ -116,7 +116,6 @@ _MOMENT = ("query text", "time", "rank rank")
 _NO_COST = "it has no views that another query could share."
 _NO_SCHEDULE = "only queries over uncertain streams are scheduled by a plan. Omit plan=."
 _NO_PLAN = "it has no plan with a timeline."
-_NOT_VERIFIED = "only TopK queries can be verified by brute force in Spark SQL. Verify a file without that stream."
 
 _KEEP_SHARDS = (
     "Nothing was changed. Use the stored number: with Spark 4.2 or newer, reshard=True still changes the number of "
@@ -146,13 +145,12 @@ FAMILIES: dict[str, Family] = {
             query="AggregateTopK",
             namespace="skyband.aggregate",
             answers=_schema(*_WINDOW, "key", "score number", ranked=["key"]),
+            clauses=True,
             lacks={
                 "add to count windows": _NOT_COUNTED,
                 "algorithm": "there is only one algorithm. Omit algorithm=.",
                 "plan": _NO_SCHEDULE,
                 "changes": "every window reports its complete answer. Omit output=.",
-                "late rows": "late rows are only counted. Omit late=.",
-                "rejecting late rows": "late rows are only counted. Omit late=.",
                 "frames by name": "they rank the keys of one data frame. Pass a single data frame, or a union.",
                 "resharding": "a shard stores sums of its keys for each pane, in segments that only it can read, so "
                 f"keys cannot move to another shard. {_KEEP_SHARDS}",
@@ -160,7 +158,6 @@ FAMILIES: dict[str, Family] = {
                 "arrays to skyband.aggregate.Monitor, which supports both.",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
-                "verification": _NOT_VERIFIED,
                 "whole rows": "an answer contains keys and their scores.",
             },
         ),
@@ -172,17 +169,16 @@ FAMILIES: dict[str, Family] = {
                 *_MOMENT, "object", "score number", "best number", "sure flag", "exact flag",
                 optional=["best", "sure", "exact"], ranked=["object"],
             ),
+            clauses=True,
             lacks={
                 "add to count windows": _NOT_COUNTED,
                 "algorithm": "each query has a method= instead. Omit algorithm=.",
                 "plan": _NO_SCHEDULE,
                 "changes": "every report is a complete answer. Omit output=.",
-                "late rows": "late rows are only counted. Omit late=.",
                 "resharding": "a shard stores the bounds of its objects' scores in the order in which tuples reached "
                 f"it, so objects cannot move to another shard. {_KEEP_SHARDS}",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
-                "verification": _NOT_VERIFIED,
                 "whole rows": "an answer contains objects and their scores.",
             },
         ),
@@ -199,12 +195,12 @@ FAMILIES: dict[str, Family] = {
             clauses=True,
             lacks={
                 "changes": "every report is a complete answer. Omit output=.",
-                "late rows": "late rows are only counted. Omit late=.",
                 "frames by name": "they rank the rows of one data frame. Pass a union.",
                 "shards": "the probability of a rank depends on all tuples of the window. Omit shards=.",
                 "resharding": "they have one shard. Omit shards=.",
                 "cost": _NO_COST,
-                "verification": _NOT_VERIFIED,
+                "verification": "a plan decides at which moments it is answered, and probabilities are rounded, so "
+                "there is no table to compare with. Verify a file without that stream.",
                 "whole rows": "an answer contains ids, scores and probabilities.",
             },
         ),

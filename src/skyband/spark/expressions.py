@@ -16,8 +16,9 @@ from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameErro
 from skyband.queries import Query
 from skyband.sharding.projection import WHOLE
 from skyband.sharding.row_source import EXACT, RowSource
+from skyband.windows import SlidingWindow
 
-__all__ = ["TIMES", "Columns", "SparkColumn", "answer_type", "quoted", "reason", "unlogged"]
+__all__ = ["TIMES", "Columns", "SparkColumn", "answer_type", "quoted", "reason", "unlogged", "window_ends"]
 
 TIMES = (st.TimestampType, st.TimestampNTZType)
 _KEYS = (
@@ -255,3 +256,12 @@ def answer_type(fields: Iterable[tuple[str, Any]]) -> st.StructType:
     return st.StructType(
         [st.StructField(name, _KINDS[kind]() if isinstance(kind, str) else kind) for name, kind in fields]
     )
+
+
+def window_ends(window: SlidingWindow, position: Column) -> Column:
+    """Return the ends of windows with a position: each ``origin + i * slide`` in ``(position, position + size]``."""
+    steps = sf.floor((position - window.origin) / sf.lit(window.slide))
+    # Floating-point division may be off by one for large numbers, so integers decide.
+    low = sf.lit(window.origin) + (steps - 1) * window.slide
+    candidates = sf.sequence(low, position + window.size, sf.lit(window.slide).cast("long"))
+    return sf.filter(candidates, lambda end: (end > position) & (end <= position + window.size))

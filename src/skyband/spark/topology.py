@@ -22,6 +22,7 @@ from skyband.sharding.projection import ProjectionRequest
 from skyband.spark.control import control_envelopes
 from skyband.spark.envelope_columns import ENVELOPE_NAMES
 from skyband.spark.inputs import Scan
+from skyband.spark.late_rows import LateSource
 from skyband.spark.plan import Observed, PackedAnswers, Pipeline, StreamInfo
 from skyband.spark.processor import OUTPUT, ShardProcessor
 from skyband.spark.tasks import ENVELOPES, LOCAL, Batches, Task, answer_in_order, combine, merge_answers, to_shards
@@ -56,6 +57,7 @@ class SparkPlan:
     scans: tuple[Scan, ...] = ()  # read and reduce the rows in tasks, instead of `rows`
     tasks_only: str | None = None  # why Spark must not read the rows, if so
     reader: str | None = None  # what reads the rows of files, and why; None: the rows are of a data frame
+    late_source: LateSource | None = None  # the rows of which the late ones are returned; None: they are not
     combiners: int = 0  # tasks that combine envelopes before they reach the shards; 0: none
 
     @property
@@ -72,7 +74,7 @@ class SparkPlan:
     @property
     def returns_late(self) -> bool:
         """Whether late rows are returned to the user."""
-        return False
+        return self.late_source is not None
 
     @property
     def watched(self) -> tuple[str, str, tuple[str, ...]] | None:
@@ -117,7 +119,9 @@ class SparkPlan:
         envelopes = self._scanned(keys) if self.scans else self._mapped(keys)
         local = self._stream(envelopes, keys, control) if streaming else self._bounded(envelopes, keys, counted)
         found = self.collect(local, counted).toDF(*self.names)
-        return Pipeline(found, None, self.packed(local, found) if streaming else None)
+        source = self.late_source
+        late = None if source is None else source.late(keys, control, final_at_end=self.final_at_end)
+        return Pipeline(found, late, self.packed(local, found) if streaming else None)
 
     def packed(self, local: DataFrame, answers: DataFrame) -> PackedAnswers | None:
         """Return the answers of a stream's shards without `collect`, if there is nothing to merge."""

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from skyband.sql.cursor import Cursor, one_of
 from skyband.sql.intervals import duration, is_unit, span
 from skyband.sql.statement import StatementDraft, direction, read_full, read_k, read_origin
-from skyband.sql.writer import UNCERTAIN
+from skyband.sql.writer import INCOMPLETE, UNCERTAIN
 
-_STOPS = frozenset({"WHERE", "PARTITION", "ORDER", "LIMIT", "ASC", "DESC", "NULLS", "GROUP", "HAVING", *UNCERTAIN})
+_STOPS = frozenset(
+    {"WHERE", "PARTITION", "ORDER", "LIMIT", "ASC", "DESC", "NULLS", "GROUP", "HAVING", *UNCERTAIN, *INCOMPLETE}
+)
 _IN_WINDOW = frozenset({"RANGE", "ROWS", "SLIDE", "FREQUENCY", "ORIGIN", "FULL", "PARTITION"})
+COLUMNS = "a list of columns is not supported here, because answers contain whole rows"
 _WINDOWS = "write [RANGE 10 MINUTES SLIDE 1 MINUTE] or [ROWS 10000 SLIDE 100]"
 
 
@@ -21,7 +24,9 @@ def read(draft: StatementDraft) -> None:
     _read_window(draft)
     while cursor.peek() is not None:
         _clause(cursor, _TAIL)(draft)
-    if "by" not in draft.fields and not draft.family.clauses:
+    if draft.aggregation.selected is not None and not draft.aggregation.grouped:
+        raise cursor.fail(COLUMNS, "write * and select columns from the answers", at=draft.places["selected"])
+    if "order" not in draft.fields and not draft.family.clauses:
         raise cursor.unexpected(
             "ORDER BY and a score", "ORDER BY defines which objects are best, as in ORDER BY price DESC"
         )
@@ -107,7 +112,7 @@ def _range(draft: StatementDraft, what: str) -> str:
     return duration(cursor, what, _IN_WINDOW)
 
 
-def _read_uncertain(draft: StatementDraft) -> None:
+def _read_family(draft: StatementDraft) -> None:
     draft.read_family_clause(_STOPS | _IN_WINDOW)
 
 
@@ -130,12 +135,21 @@ def _read_groups(draft: StatementDraft) -> None:
         raise cursor.unexpected("']' after the groups", "as in [PARTITION BY symbol]")
 
 
+def _read_keys(draft: StatementDraft) -> None:
+    cursor = draft.cursor
+    draft.once("key", "GROUP BY")
+    cursor.expect("GROUP", "BY")
+    draft.aggregation.keys = cursor.expressions(_STOPS, "a key after GROUP BY")
+    draft.aggregation.grouped = True
+    draft.rank_keys()
+
+
 def _read_order(draft: StatementDraft) -> None:
     cursor = draft.cursor
     draft.once("by", "ORDER BY")
     cursor.expect("ORDER", "BY")
     at = cursor.place
-    draft.put("by", cursor.expression(_STOPS, "the score after ORDER BY").text, at)
+    draft.read_score(_STOPS, "the score after ORDER BY")
     draft.put("order", direction(cursor, default="asc"), at)
     refuse_second_score(cursor)
 
@@ -158,7 +172,7 @@ _WINDOW: dict[str, Callable[[StatementDraft], None]] = {
     "RANGE": _read_size,
     "ROWS": _read_size,
     "SLIDE": _read_slide,
-    "FREQUENCY": _read_uncertain,
+    "FREQUENCY": _read_family,
     "ORIGIN": read_origin,
     "FULL": read_full,
     "PARTITION": _read_groups,
@@ -166,17 +180,17 @@ _WINDOW: dict[str, Callable[[StatementDraft], None]] = {
 _TAIL: dict[str, Callable[[StatementDraft], None]] = {
     "WHERE": _read_where,
     "PARTITION": _read_groups,
+    "GROUP": _read_keys,
     "ORDER": _read_order,
     "LIMIT": _read_limit,
-    **dict.fromkeys(UNCERTAIN, _read_uncertain),
+    **dict.fromkeys((*UNCERTAIN, *INCOMPLETE), _read_family),
 }
 _SHOWN = (
     ("RANGE", "ROWS", "SLIDE", "FREQUENCY", "ORIGIN", "FULL", "']'"),
-    ("WHERE", "PARTITION BY", "FREQUENCY", "ORDER BY", "LIMIT", "PROBABILITY", "RULE"),
+    ("WHERE", "GROUP BY", "PARTITION BY", "FREQUENCY", "ORDER BY", "LIMIT", "PROBABILITY", "RULE"),
 )
 _INSTEAD = {
-    "GROUP": "GROUP BY is not supported; PARTITION BY gives each group a separate answer",
-    "HAVING": "HAVING is not supported; filter objects with WHERE",
+    "HAVING": "HAVING is not supported; filter rows with WHERE",
     "EVERY": "inside [...] write the slide with SLIDE",
     "OFFSET": "OFFSET is not supported: answers begin with rank 1; to align windows, use ORIGIN inside [...]",
     "AS": "write the name first, as in name: SELECT TOP 10 * FROM ...",

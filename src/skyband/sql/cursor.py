@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from skyband.errors import InvalidSQLError
 from skyband.sql.expression import Expression, cut
@@ -84,6 +84,31 @@ class Cursor:
             raise self.fail(f"{what} must have at most 4000 digits, got {len(token.text)}", hint)
         self.at += 2 if negative else 1
         return -int(token.text) if negative else int(token.text)
+
+    def number(self, what: str, hint: str = "") -> float:
+        """Consume a number with an optional minus sign."""
+        sign = -1 if self.take_symbol("-") else 1
+        token = self.peek()
+        try:
+            found = sign * float("" if token is None else token.text)
+        except ValueError:
+            raise self.unexpected(what, hint) from None
+        self.at += 1
+        return found
+
+    def hyphenated(self, clause: str, words: Iterable[str]) -> str:
+        """Consume a word with hyphens, or a text in quotes; `words` are shown if there is neither."""
+        token = self.peek()
+        if token is None or token.kind not in ("word", "string"):
+            raise self.unexpected(f"a word after {clause}", f"one of {', '.join(words).upper()}")
+        self.at += 1
+        if token.kind == "string":
+            return unquote(token.text)
+        found = token.text
+        while self.sees_symbol("-") and (part := self.peek(1)) is not None and part.kind == "word":
+            found += f"-{part.text}"
+            self.at += 2
+        return found.lower()
 
     def path(self, what: str, hint: str = "") -> str:
         """Consume a dotted name, plain or in backticks, and return it as written."""

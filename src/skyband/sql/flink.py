@@ -6,11 +6,15 @@ SELECT * FROM (
     FROM TABLE(HOP(TABLE trades, DESCRIPTOR(ts), INTERVAL '1' MINUTES, INTERVAL '10' MINUTES))
 ) WHERE rownum <= 10
 ```
+
+The subquery can also read a window aggregation, ``FROM (SELECT … SUM(price) AS total … GROUP BY window_start,
+window_end, symbol)``; the answers then contain keys and their scores.
 """
 
 from __future__ import annotations
 
 from skyband.durations import parse_duration
+from skyband.sql.aggregation import read_list
 from skyband.sql.cql import refuse_second_score
 from skyband.sql.cursor import Cursor, spelled_name
 from skyband.sql.expression import Expression
@@ -40,6 +44,10 @@ RANKINGS = ("ROW_NUMBER", "RANK", "DENSE_RANK")
 SHAPE = (
     "the pattern is SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY ...) "
     "AS rownum FROM TABLE(HOP(...))) WHERE rownum <= k"
+)
+AGGREGATION = (
+    "the pattern is (SELECT window_start, window_end, key, SUM(...) AS score FROM TABLE(HOP(...)) "
+    "GROUP BY window_start, window_end, key)"
 )
 _BOUNDS = ("window_start", "window_end")
 _STOPS = frozenset({"ORDER", "ASC", "DESC", "NULLS", "ROWS", "RANGE", "WHERE", "GROUP", "HAVING"})
@@ -105,24 +113,28 @@ def _read_partition(draft: StatementDraft) -> None:
     at = draft.once("partition_by", "PARTITION BY")
     cursor.expect("PARTITION", "BY", why="each window is ranked separately: PARTITION BY window_start, window_end")
     groups = cursor.expressions(_STOPS, "a group after PARTITION BY")
-    named = {_column(group) for group in groups}
-    for bound in _BOUNDS:
-        if bound not in named:
-            message = f"{bound} is missing, so rows of different windows would be ranked together"
-            raise cursor.fail(message, "write PARTITION BY window_start, window_end, ...", at=at)
+    _require_bounds(cursor, groups, at, "PARTITION BY")
     others = [group for group in groups if _column(group) not in _BOUNDS]
     for group in others:
         _refuse_window_columns(cursor, group, "a group")
     draft.put_groups(others)
 
 
+def _require_bounds(cursor: Cursor, groups: list[Expression], at: int, clause: str) -> None:
+    named = {_column(group) for group in groups}
+    for bound in _BOUNDS:
+        if bound not in named:
+            message = f"{bound} is missing, so rows of different windows would be ranked together"
+            raise cursor.fail(message, f"write {clause} window_start, window_end, ...", at=at)
+
+
 def _read_order(draft: StatementDraft) -> None:
     cursor = draft.cursor
     cursor.expect("ORDER", "BY", why="ORDER BY defines which objects are best")
     at = cursor.place
-    score = cursor.expression(_STOPS, "the score after ORDER BY")
-    _refuse_window_columns(cursor, score, "the score")
-    draft.put("by", score.text, at)
+    draft.read_score(_STOPS, "the score after ORDER BY")
+    if draft.score is not None:
+        _refuse_window_columns(cursor, draft.score, "the score")
     draft.put("order", direction(cursor, default="asc"), at)
     refuse_second_score(cursor)
 
@@ -135,8 +147,47 @@ def _read_source(draft: StatementDraft) -> None:
         )
     cursor.expect("FROM")
     if cursor.sees_symbol("("):
-        message = "a nested subquery is not supported: only rows of a stream can be ranked, not aggregates"
-        raise cursor.fail(message, "read from TABLE(HOP(...)) or TABLE(TUMBLE(...))")
+        _read_aggregation(draft)
+        return
+    _read_rows(draft)
+    if cursor.sees("GROUP"):
+        hint = "rank the groups in another subquery, or add columns after window_end in PARTITION BY"
+        raise cursor.fail("GROUP BY is not supported here", hint)
+
+
+def _read_aggregation(draft: StatementDraft) -> None:
+    """Parse a window aggregation, whose keys are ranked."""
+    cursor = draft.cursor
+    opening = cursor.place
+    cursor.expect_symbol("(")
+    cursor.expect("SELECT", why=AGGREGATION)
+    if cursor.sees_symbol("*"):
+        message = "a nested subquery must aggregate rows: it selects the key and its score, not *"
+        raise cursor.fail(message, AGGREGATION, at=opening)
+    draft.places["selected"] = cursor.place
+    draft.aggregation.selected = read_list(cursor, frozenset({"FROM", "AS"}))
+    cursor.expect("FROM")
+    if cursor.sees_symbol("("):
+        raise cursor.fail("another subquery is not supported here", "read from TABLE(HOP(...)) or TABLE(TUMBLE(...))")
+    _read_rows(draft)
+    at = draft.once("key", "GROUP BY")
+    cursor.expect("GROUP", "BY", why=AGGREGATION)
+    keys = cursor.expressions(_STOPS, "a key after GROUP BY")
+    _require_bounds(cursor, keys, at, "GROUP BY")
+    draft.aggregation.keys = [key for key in keys if _column(key) not in (*_BOUNDS, "window_time")]
+    draft.aggregation.grouped = True
+    draft.rank_keys()
+    if cursor.sees("HAVING"):
+        raise cursor.fail("HAVING is not supported", "filter rows with WHERE, before GROUP BY")
+    if cursor.peek() is None:
+        raise cursor.fail("'(' is not closed", "close the subquery with ')'", at=opening)
+    cursor.expect_symbol(")", AGGREGATION)
+    _read_alias(cursor)
+
+
+def _read_rows(draft: StatementDraft) -> None:
+    """Parse the window function and ``WHERE``."""
+    cursor = draft.cursor
     read_window(draft)
     _read_alias(cursor)
     if cursor.sees("WHERE"):
@@ -145,10 +196,6 @@ def _read_source(draft: StatementDraft) -> None:
         condition = cursor.expression(_STOPS, "the condition after WHERE")
         _refuse_window_columns(cursor, condition, "the condition")
         draft.fields["where"] = condition.text
-    if cursor.sees("GROUP"):
-        raise cursor.fail(
-            "GROUP BY is not supported here", "to rank by group, add columns after window_end in PARTITION BY"
-        )
 
 
 def _read_alias(cursor: Cursor) -> str | None:

@@ -9,12 +9,14 @@ from skyband.errors import InvalidQueryError
 from skyband.queries import Query
 from skyband.queries.workload import Workload
 from skyband.sql import cql, flink, short
+from skyband.sql.aggregation import read_list
 from skyband.sql.cursor import Cursor, spelled_name
 from skyband.sql.lexer import Token, place, problem, tokenize
 from skyband.sql.statement import Statement, StatementDraft, read_k, read_ties
 from skyband.sql.writer import DEFAULT_NAME
 
 _NAMES = ("word", "name", "string")  # kinds of tokens that can name a query
+_LIST_ENDS = frozenset({"FROM", "AS"})
 _START = "a query begins with TOPK or SELECT, or with its name and a colon"
 
 
@@ -24,7 +26,8 @@ def sql(text: str) -> Query | Workload[Any]:
     There are three dialects: the short one (``TOPK``), CQL as in the papers on continuous queries (``SELECT TOP``), and
     Flink's Window Top-N. Expressions are kept as written. ``str`` of a query returns the short dialect, which can be
     parsed again. A name and a colon may precede the query. ``PROBABILITY`` and ``FREQUENCY`` make a query over an
-    uncertain stream. A statement ends with ``;``, or where the next one begins with its name.
+    uncertain stream; an aggregate as the score ranks keys. A statement ends with ``;``, or where the next one begins
+    with its name.
 
     Examples
     --------
@@ -38,6 +41,8 @@ def sql(text: str) -> Query | Workload[Any]:
     2
     >>> sb.sql("TOPK speed, 3 PROBABILITY confidence OVER 20 MINUTES FREQUENCY 2 MINUTES").probability
     'confidence'
+    >>> sb.sql("TOPK count(*), 5 BY KEY page_id OVER 30 MINUTES EVERY 5 MINUTES")
+    AggregateTopK(name='topk', k=5, size='30 minutes', slide='5 minutes', key='page_id', aggregate='count')
     """
     # Workload raises if they are of different families.
     queries: list[Any] = [statement.query for statement in parse(text)]
@@ -153,13 +158,15 @@ def _read_select(cursor: Cursor) -> StatementDraft:
             raise cursor.fail("TOP with PERCENT is not supported", "give k as a number of objects, as in TOP 10")
         read_ties(draft)
     if not (hyphen and cursor.sees("FROM")):
-        _read_star(cursor)
+        _read_columns(draft)
     cursor.expect("FROM")
     if cursor.sees_symbol("("):
         if "k" in draft.fields:
             raise cursor.fail(
                 "TOP must read from a stream, not from a subquery", "as in SELECT TOP 10 * FROM trades [...]"
             )
+        if draft.aggregation.selected is not None:
+            raise cursor.fail(cql.COLUMNS, "write * and select columns from the answers", at=draft.places["selected"])
         draft.spelling = "flink"
         flink.read(draft)
     elif flink.sees_window_function(cursor):
@@ -177,15 +184,17 @@ def _sees_hyphen(cursor: Cursor) -> bool:
     return word.end == sign.start and sign.end == number.start
 
 
-def _read_star(cursor: Cursor) -> None:
-    """Consume ``*``; raise at any other list."""
+def _read_columns(draft: StatementDraft) -> None:
+    """Consume ``*``, or the list of a query over keys; raise at other lists."""
+    cursor = draft.cursor
     if cursor.sees("DISTINCT"):
         raise cursor.fail("DISTINCT is not supported: each row is a separate object", "remove it")
     if cursor.sees("FROM") or cursor.peek() is None:
         raise cursor.unexpected("*", "answers contain whole rows: write SELECT *")
     if not cursor.take_symbol("*"):
-        message = "a list of columns is not supported here, because answers contain whole rows"
-        raise cursor.fail(message, "write * and select columns from the answers")
+        draft.places["selected"] = cursor.place
+        draft.aggregation.selected = read_list(cursor, _LIST_ENDS)
+        return
     if not (cursor.sees("FROM") or cursor.sees_symbol(",")):
         raise cursor.unexpected("FROM", known=("FROM",))
     if cursor.sees_symbol(",") and not _ranking_ahead(cursor):

@@ -39,16 +39,18 @@ def _read_head(draft: StatementDraft) -> None:
     """Parse ``score [ASC|DESC], k`` or ``k [ASC|DESC]``; the comma distinguishes them."""
     cursor = draft.cursor
     at = cursor.place
-    first = cursor.expression(STOPS, "the score or k", _SHAPE)
+    draft.read_score(STOPS, "the score or k", _SHAPE)
+    first = draft.score
     turned = cursor.sees("ASC") or cursor.sees("DESC") or cursor.sees("NULLS")
     order = direction(cursor, default="desc")
     if cursor.take_symbol(","):
-        draft.put("by", first.text, at)
         read_k(draft)
         if cursor.sees("ASC") or cursor.sees("DESC"):
             raise cursor.fail("ASC or DESC must follow the score, before the comma", "as in TOPK price ASC, 10")
-    elif len(first.tokens) == 1 and first.text.isascii() and first.text.isdigit():
+    elif first is not None and len(first.tokens) == 1 and first.text.isascii() and first.text.isdigit():
         cursor.at -= 2 if turned else 1
+        draft.score = None
+        del draft.fields["by"], draft.places["by"]
         read_k(draft)
         cursor.at += 1 if turned else 0
     else:
@@ -70,7 +72,7 @@ def _read_where(draft: StatementDraft) -> None:
 
 def _read_groups(draft: StatementDraft) -> None:
     draft.once("partition_by", "BY")
-    draft.cursor.take("PARTITION")
+    draft.aggregation.bare = not draft.cursor.take("PARTITION")
     draft.cursor.expect("BY")
     draft.put_groups(draft.cursor.expressions(STOPS, "a group after BY"))
 

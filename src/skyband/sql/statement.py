@@ -10,6 +10,7 @@ from skyband.errors import InvalidQueryError, InvalidSQLError
 from skyband.queries import Query
 from skyband.queries.families import FAMILIES, Family
 from skyband.queries.fields import split_field
+from skyband.sql.aggregation import Aggregation, aggregate_in, read_call
 from skyband.sql.cursor import Cursor
 from skyband.sql.expression import Expression
 from skyband.sql.lexer import unquote
@@ -44,6 +45,8 @@ class StatementDraft:
     places: dict[str, int] = field(default_factory=dict)
     beside: dict[str, Any] = field(default_factory=dict)
     family: Family = FAMILIES["topk"]  # set by its clauses
+    score: Expression | None = None  # of rows; `aggregation` has the score of keys
+    aggregation: Aggregation = field(default_factory=Aggregation)
 
     def put(self, name: str, value: object, at: int) -> None:
         """Store a field of the query and its offset."""
@@ -58,6 +61,31 @@ class StatementDraft:
         self.places[name] = at
         return at
 
+    def read_score(self, stops: Collection[str], what: str, hint: str = "") -> None:
+        """Parse a score: one aggregate, which makes a query over keys, or an expression over the row."""
+        at = self.cursor.place
+        call = read_call(self.cursor, stops)
+        if call is None:
+            self.score = self.cursor.expression(stops, what, hint)
+            self.put("by", self.score.text, at)
+            return
+        self.aggregation.call = call
+        self.places["aggregate"] = self.places["value"] = at
+        self.rank_keys()
+
+    def rank_keys(self) -> None:
+        """Make this a query over keys, unless a clause of another family precedes."""
+        if not self.family.clauses:
+            self.family = FAMILIES["aggregate"]
+
+    def choose(self, family: Family) -> None:
+        """Make this a query of a family by one of its clauses; raise if a clause of another one precedes."""
+        known = self.family
+        if known is not family and known.name not in ("topk", "aggregate"):
+            message = f"clauses of {known.query} and {family.query} queries cannot be combined"
+            raise self.cursor.fail(message, "remove those of one of them")
+        self.family = family
+
     def put_groups(self, groups: list[Expression]) -> None:
         """Store the groups; raise at one that is given twice."""
         seen: set[str] = set()
@@ -66,6 +94,7 @@ class StatementDraft:
                 message = f"group {group.text!r} is given twice"
                 raise self.cursor.fail(message, at=group.start)
             seen.add(group.text)
+        self.aggregation.groups = groups
         self.fields["partition_by"] = tuple(group.text for group in groups)
 
     def read_family_clause(self, stops: Collection[str]) -> bool:
@@ -76,11 +105,22 @@ class StatementDraft:
         """Return the query; errors about a value point to its clause."""
         if self.family.clauses:
             self.family.part("sql").settle(self)
+        self._refuse_aggregates()
         try:
             found: Query = self.family.query_class(**self.fields)
         except InvalidQueryError as error:
             raise self._placed(error) from None
         return found
+
+    def _refuse_aggregates(self) -> None:
+        """Raise if the score of rows contains an aggregate function, which has no value for a row."""
+        if self.score is None or self.score.given or "by" not in self.fields:
+            return
+        found = aggregate_in(self.score.tokens)
+        if found is not None:
+            message = f"{found.text} is an aggregate function, so it has no value for a single row"
+            hint = "to rank keys, make it the whole score: TOPK sum(bytes), 10 BY KEY client OVER 1 HOUR"
+            raise self.cursor.fail(message, hint, at=found.start)
 
     def _placed(self, error: InvalidQueryError) -> InvalidSQLError:
         field_name, _ = split_field(str(error))

@@ -4,11 +4,18 @@
 [name:] TOPK [score [ASC],] k [ASC] [WITH TIES] [WHERE condition] [BY group, …]
     OVER size [CUMULATIVE] [AT TIME ZONE 'zone' [WEEK START day]] [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
 
+[name:] TOPK aggregate(value), k [WHERE condition] BY KEY key [PARTITION BY group, …]
+    OVER size [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
+
+[name:] TOPK aggregate(value), k [WHERE condition] OBJECT object [STREAM label] [STREAMS (name, …)]
+    [WEIGHTS (name w, …)] [BOUNDS (low, high)] [OCCURRENCES n] OVER size [EVERY every] [ORIGIN place] [METHOD word]
+
 [name:] TOPK [score,] k [WHERE condition] [PROBABILITY p] [RULE label] [STREAM label]
     OVER size FREQUENCY every [SEMANTICS word] [THRESHOLD p] [WEIGHTS (w, ...)] [ALPHA a]
 ```
 
-The second form is a query over an uncertain stream. It always contains FREQUENCY.
+The second form ranks keys, the third objects of incomplete streams, where the score can also be an expression and VALUE
+a clause. The fourth is a query over an uncertain stream; it always contains FREQUENCY.
 
 An expression is written unchanged if parsing the statement returns the same text. Otherwise (it contains a line break,
 ends in a comment, or is not SQL) it is written as ``SQL '…'``, which is parsed without checks. So every query has a
@@ -18,21 +25,56 @@ canonical form that can be parsed again.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from skyband.errors import SkybandError
+from skyband.sql.aggregation import aggregate_in
 from skyband.sql.expression import cut
-from skyband.sql.lexer import quote, tokenize
+from skyband.sql.lexer import Token, quote, tokenize
 
 DEFAULT_NAME = "topk"
 UNCERTAIN = ("PROBABILITY", "RULE", "STREAM", "FREQUENCY", "SEMANTICS", "THRESHOLD", "WEIGHTS", "ALPHA")
+# The fields of a query over keys that SQL can express.
+AGGREGATE = frozenset(
+    [
+        "name",
+        "k",
+        "size",
+        "slide",
+        "key",
+        "aggregate",
+        "value",
+        "where",
+        "partition_by",
+        "origin",
+        "full_only",
+        "order",
+        "ties",
+    ]
+)
 CERTAIN = ("FROM", "WHERE", "BY", "OVER", "EVERY", "ORIGIN", "FULL")
-CLAUSES = (*CERTAIN, *UNCERTAIN)
+INCOMPLETE = ("OBJECT", "STREAMS", "VALUE", "BOUNDS", "OCCURRENCES", "METHOD", "INTERVALS")
+CLAUSES = (*CERTAIN, *UNCERTAIN, *INCOMPLETE)
 # Keywords that end an expression in the short dialect.
 STOPS = frozenset({*CLAUSES, "PARTITION", "ASC", "DESC", "NULLS", "WITH"})
 
+# Words that can follow an operand, so that KEY before them is a column.
+_AFTER_OPERAND = STOPS | {
+    "AND",
+    "BETWEEN",
+    "COLLATE",
+    "DIV",
+    "ILIKE",
+    "IN",
+    "IS",
+    "LIKE",
+    "NOT",
+    "OR",
+    "REGEXP",
+    "RLIKE",
+}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAME = re.compile(r"[^\W\d]\w*")
 # Most scores are so simple that no parser is needed.
@@ -62,15 +104,81 @@ def write(query: Mapping[str, Any], *, named: bool = False) -> str:
     if query["where"] is not None:
         parts.append(f"WHERE {expression(query['where'])}")
     if query["partition_by"]:
-        parts.append(f"BY {', '.join(map(expression, query['partition_by']))}")
-    parts += _window(query)
+        parts.append(f"BY {', '.join(map(_group, query['partition_by']))}")
+    return " ".join([*parts, *_windows(query)])
+
+
+def write_aggregate(query: Mapping[str, Any], *, named: bool = False) -> str:
+    """Return the SQL of a query over keys with these fields (`AggregateTopK.to_dict`); it must have a key.
+
+    >>> import skyband as sb
+    >>> print(write_aggregate(sb.AggregateTopK(k=5, size="1 hour", key="page", aggregate="count").to_dict()))
+    TOPK count(*), 5 BY KEY page OVER 1 HOUR
+    """
+    value = "*" if query["value"] is None else _argument(query["value"])
+    ascending = " ASC" if query.get("order") == "asc" else ""
+    parts = [f"{_name(query['name'])}:"] if named or query["name"] != DEFAULT_NAME else []
+    parts += ["TOPK", f"{query['aggregate']}({value}){ascending},", str(query["k"])]
+    if query.get("ties") == "rank":
+        parts.append("WITH TIES")
+    if query["where"] is not None:
+        parts.append(f"WHERE {expression(query['where'])}")
+    parts.append(f"BY KEY {_key(query['key'])}")
+    if query["partition_by"]:
+        parts.append(f"PARTITION BY {', '.join(map(expression, query['partition_by']))}")
+    return " ".join([*parts, *_windows(query)])
+
+
+def write_incomplete(query: Mapping[str, Any], *, named: bool = False) -> str:
+    """Return the SQL of a query over incomplete streams with these fields; it must have an object and a value.
+
+    >>> import skyband as sb
+    >>> query = sb.IncompleteTopK(k=2, size="1 hour", object="flow", value="bytes", streams=["a", "b"], bounds=(0, 9))
+    >>> print(write_incomplete(query.to_dict()))
+    TOPK sum(bytes), 2 OBJECT flow STREAMS ('a', 'b') BOUNDS (0.0, 9.0) OVER 1 HOUR
+    """
+    is_call = query["aggregate"] in ("sum", "avg", "min", "max")
+    score = f"{query['aggregate']}({_argument(query['value'])})" if is_call else _score(query["aggregate"])
+    parts = [f"{_name(query['name'])}:"] if named or query["name"] != DEFAULT_NAME else []
+    parts += [f"TOPK {score}, {query['k']}"]
+    if query["where"] is not None:
+        parts.append(f"WHERE {expression(query['where'])}")
+    parts.append(f"OBJECT {expression(query['object'])}")
+    if not is_call:
+        parts.append(f"VALUE {expression(query['value'])}")
+    if query["stream"] is not None:
+        parts.append(f"STREAM {expression(query['stream'])}")
+    if query["streams"] is not None:
+        parts.append(f"STREAMS ({', '.join(map(_stream, query['streams']))})")
+    if query["weights"] is not None:
+        parts.append(f"WEIGHTS ({', '.join(f'{_stream(name)} {weight!r}' for name, weight in query['weights'])})")
+    low, *_ = query["bounds"]
+    if isinstance(low, tuple | list):
+        each = (f"{_stream(name)} ({pair[0]!r}, {pair[1]!r})" for name, pair in query["bounds"])
+        parts.append(f"BOUNDS ({', '.join(each)})")
+    elif tuple(query["bounds"]) != (0.0, 1.0):
+        parts.append(f"BOUNDS ({', '.join(map(repr, query['bounds']))})")
+    if query["occurrences"] != 1:
+        parts.append(f"OCCURRENCES {str(query['occurrences']).upper()}")
+    parts += _windows({**query, "slide": query["every"], "full_only": False})
+    if query["method"] != "exact":
+        parts.append(f"METHOD {query['method'].upper()}")
+    return " ".join(parts + (["INTERVALS"] if query["intervals"] else []))
+
+
+def _stream(name: str | int) -> str:
+    return quote(name) if isinstance(name, str) else str(name)
+
+
+def _windows(query: Mapping[str, Any]) -> list[str]:
+    parts = _window(query)
     if query["slide"] != query["size"]:
         parts.append(f"EVERY {span(query['slide'])}")
     if query["origin"]:
         parts.append(f"ORIGIN {origin(query['origin'], clock=isinstance(query['slide'], str))}")
     if query["full_only"]:
         parts.append("FULL WINDOWS ONLY")
-    return " ".join(parts)
+    return parts
 
 
 def _window(query: Mapping[str, Any]) -> list[str]:
@@ -112,7 +220,7 @@ def write_uncertain(query: Mapping[str, Any], *, named: bool = False) -> str:
 def _head(query: Mapping[str, Any], *, named: bool, ascending: str = "") -> list[str]:
     """Return the name, the score and k."""
     parts = [f"{_name(query['name'])}:"] if named or query["name"] != DEFAULT_NAME else []
-    score = "" if query["by"] is None else f"{expression(query['by'])}{ascending}, "
+    score = "" if query["by"] is None else f"{_score(query['by'])}{ascending}, "
     return [*parts, "TOPK", f"{score}{query['k']}{ascending if not score else ''}"]
 
 
@@ -124,6 +232,49 @@ def expression(text: str) -> str:
     """
     plain = _is_simple(text) or (text.isprintable() and is_cut_out_again(text))
     return text if plain else f"SQL {quote(text)}"
+
+
+def _score(text: str) -> str:
+    """Return the score of rows; as ``SQL '…'`` if it contains an aggregate, which would rank keys."""
+    shown = expression(text)
+    plain = shown != text or _is_simple(text) or aggregate_in(tokenize(text)) is None
+    return shown if plain else f"SQL {quote(text)}"
+
+
+def _group(text: str) -> str:
+    """Return a group after BY; as ``SQL '…'`` if ``BY KEY`` would be read."""
+    shown = expression(text)
+    if shown != text or text[:3].upper() != "KEY":
+        return shown
+    tokens = tokenize(text)
+    return f"SQL {quote(text)}" if tokens[0].keyword == "KEY" and begins_key(tokens[1:]) else shown
+
+
+def _key(text: str) -> str:
+    """Return a key after ``BY KEY``; as ``SQL '…'`` if KEY would be read as a column."""
+    shown = expression(text)
+    return shown if begins_key(tokenize(shown)) else f"SQL {quote(text)}"
+
+
+def _argument(text: str) -> str:
+    """Return the value of an aggregate; as ``SQL '…'`` if DISTINCT would be read."""
+    return f"SQL {quote(text)}" if text.lstrip()[:8].upper() == "DISTINCT" else expression(text)
+
+
+def begins_key(tokens: Sequence[Token]) -> bool:
+    """Whether an expression begins here, so that KEY before it is a keyword and not a column.
+
+    >>> begins_key(tokenize("page")), begins_key(tokenize("IS NULL")), begins_key(tokenize("OVER 1 HOUR"))
+    (True, False, False)
+    >>> begins_key(tokenize("value OVER 1 HOUR")), begins_key(tokenize("PROBABILITY p"))
+    (True, False)
+    """
+    if not tokens:
+        return False
+    first = tokens[0]
+    if first.keyword in (*UNCERTAIN, *INCOMPLETE):  # a clause of queries without keys, unless it is a column here
+        return len(tokens) == 1 or tokens[1].keyword in STOPS or tokens[1].symbol not in ("", "(")
+    return first.symbol == "(" or (first.kind != "symbol" and first.keyword not in _AFTER_OPERAND)
 
 
 def span(size: str | int) -> str:

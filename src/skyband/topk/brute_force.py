@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from skyband.data.arrow import one
 from skyband.data.row_hash import row_hash
 from skyband.expressions import compile_expression
+from skyband.queries.answer_schema import moment_of
 from skyband.queries.workload import Workload
 from skyband.topk.query import TopK
 from skyband.windows import IrregularWindows
@@ -64,7 +65,7 @@ def compare_tables(expected: pa.Table, found: pa.Table) -> Difference:
     summed = both.group_by(names).aggregate([(_COUNT, "sum")]).rename_columns([*names, _COUNT])
     differing = summed.filter(pc.not_equal(summed[_COUNT], 0))
     counts = differing[_COUNT].to_numpy()
-    order = [(name, "ascending") for name in ("window_end", "query", "rank")]
+    order = [(name, "ascending") for name in (moment_of(names), "query", "rank")]
     examples = [
         {"what": "missing" if row.pop(_COUNT) > 0 else "unexpected", **row}
         for row in differing.sort_by(order).slice(0, SHOWN).to_pylist()

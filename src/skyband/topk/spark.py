@@ -11,13 +11,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from skyband.spark.expressions import Columns, answer_type, quoted
-from skyband.spark.late_rows import late_rows
+from skyband.spark.late_rows import LateSource
 from skyband.spark.plan import (
     MOST_SHARDS,
-    Late,
     Observed,
     PackedAnswers,
-    Pipeline,
     Request,
     StreamInfo,
     shards_for,
@@ -25,7 +23,7 @@ from skyband.spark.plan import (
     watermark_delays,
 )
 from skyband.spark.tasks import collect_answers, unpack
-from skyband.spark.topology import SparkPlan, shard_sizes, spread, sums
+from skyband.spark.topology import SparkPlan, shard_sizes, sums
 from skyband.spark.versions import arrow_schema
 from skyband.topk.pipeline import PIPELINE
 from skyband.topk.plan import TopKPlan, scans_of
@@ -41,14 +39,7 @@ class _TopKSparkPlan(SparkPlan):
     pipeline = PIPELINE
     moment = "window_end"
 
-    given: DataFrame  # the rows without scores, with a watermark if it is set at the source
-    time: str
-    late: Late
     source_delay: int | None  # of a watermark that is set at the source, in milliseconds
-
-    @property
-    def returns_late(self) -> bool:
-        return self.late == "return"
 
     @property
     def watermark(self) -> int | None:
@@ -64,16 +55,6 @@ class _TopKSparkPlan(SparkPlan):
     def stream_info(self) -> StreamInfo:
         filtered = not self.scans and all(scan.where for scan in self.plan.scans)
         return StreamInfo(self.plan.method_name, self.plan.axis, self.plan.bound, filtered)
-
-    def assemble(self, control: str | None, counted: Observed | None = None) -> Pipeline:
-        found = super().assemble(control, counted)
-        if self.late != "return":
-            return found
-        df = self.given
-        if not df.isStreaming:
-            return found._replace(late=df.limit(0))
-        keys = spread(self.plan.units)
-        return found._replace(late=late_rows(df, self.time, keys, control, final_at_end=self.final_at_end))
 
     def collect(self, local: DataFrame, counted: Observed | None) -> DataFrame:
         if local.isStreaming:
@@ -125,9 +106,7 @@ def draft(request: Request) -> _TopKSparkPlan:
         watermark_lag=watermark_lag,
         final_at_end=request.final_at_end,
         names=found.names,
-        given=df,
-        time=spelled(df, request.time),
-        late=late,
+        late_source=LateSource(df, spelled(df, request.time)) if late == "return" else None,
         source_delay=source_delay,
     )
 

@@ -5,11 +5,12 @@ This code shares nothing with the pipeline except the definition of a query. The
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
+from skyband.queries.answer_schema import moment_of
 from skyband.queries.workload import Workload
-from skyband.spark.expressions import quoted
+from skyband.spark.expressions import quoted, window_ends
 from skyband.topk.brute_force import SHOWN, Difference
 from skyband.topk.query import TopK
 from skyband.windows import IrregularWindows
@@ -51,7 +52,7 @@ def compare(expected: DataFrame, found: DataFrame) -> Difference:
             sf.sum(sf.when(sf.col("__n") > 0, sf.col("__n")).otherwise(0)).alias("missing"),
             sf.sum(sf.when(sf.col("__n") < 0, -sf.col("__n")).otherwise(0)).alias("unexpected"),
         ).first()
-        some = differing.orderBy("window_end", "query", "rank").limit(SHOWN).collect()
+        some = differing.orderBy(moment_of(expected.columns), "query", "rank").limit(SHOWN).collect()
     finally:
         differing.unpersist()
     examples = []
@@ -85,7 +86,9 @@ def _answers(rows: DataFrame, query: TopK, groups: list[str], time: str, id_: st
         objects = objects.withColumn("__position", sf.col(_AT)).withColumn("__reached", sf.lit(None).cast("long"))
     if isinstance(query.window, IrregularWindows):
         return _ranked(_in_listed(objects, rows, query, query.window, time), query, shared, groups, id_)
-    windowed = objects.withColumn(_END, sf.explode(_ends(query))).where(f"__reached is null or {_END} <= __reached")
+    windowed = objects.withColumn(_END, sf.explode(window_ends(query.sliding, sf.col("__position")))).where(
+        f"__reached is null or {_END} <= __reached"
+    )
     if query.full_only:
         windowed = windowed.where(sf.col(_END) - query.sliding.size >= _first(objects, query))
     return _ranked(windowed, query, shared, groups, id_)
@@ -103,16 +106,6 @@ def _in_listed(objects: DataFrame, rows: DataFrame, query: TopK, window: Irregul
     inside = (sf.col("__position") >= sf.col("__start")) & (sf.col("__position") < sf.col(_END))
     windowed = objects.join(sf.broadcast(listed), inside)
     return windowed.where(sf.col("__start") >= _first(objects, query)) if query.full_only else windowed
-
-
-def _ends(query: TopK) -> Column:
-    """Ends of all windows that contain a position: every ``origin + i * slide`` in ``(position, position + size]``."""
-    window, position = query.sliding, sf.col("__position")
-    steps = sf.floor((position - window.origin) / sf.lit(window.slide))
-    # Floating-point division may be off by one for large numbers, so integers decide.
-    low = sf.lit(window.origin) + (steps - 1) * window.slide
-    candidates = sf.sequence(low, position + window.size, sf.lit(window.slide).cast("long"))
-    return sf.filter(candidates, lambda end: (end > position) & (end <= position + window.size))
 
 
 def _first(objects: DataFrame, query: TopK) -> int:

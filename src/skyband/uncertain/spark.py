@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skyband.spark.expressions import Columns, answer_type
+from skyband.spark.late_rows import late_source
 from skyband.spark.plan import Request, StreamInfo, watermark_delays
 from skyband.spark.topology import SparkPlan
 from skyband.uncertain.pipeline import PIPELINE
@@ -38,4 +39,5 @@ def draft(request: Request) -> _UncertainSparkPlan:
         watermark_lag=request.watermark_lag(delay),
         final_at_end=request.final_at_end,
         names=found.names,
+        late_source=late_source(request, df, delay),
     )

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection
 from skyband.queries.families import FAMILIES
 from skyband.sql.cursor import Cursor
 from skyband.sql.intervals import span
-from skyband.sql.lexer import unquote
 from skyband.sql.statement import StatementDraft
 from skyband.sql.writer import UNCERTAIN
 from skyband.uncertain.query import SEMANTICS, UncertainTopK
@@ -46,13 +45,17 @@ def read(draft: StatementDraft, stops: Collection[str]) -> bool:
     draft.once(clause, clause)
     draft.cursor.expect(clause)
     at = draft.cursor.place
-    draft.family = FAMILIES[UncertainTopK.family]
+    draft.choose(FAMILIES[UncertainTopK.family])
     draft.put(_FIELDS.get(clause, clause.lower()), _READERS[clause](draft.cursor, clause, stops), at)
     return True
 
 
 def settle(draft: StatementDraft) -> None:
     """Reject clauses that are not supported for uncertain streams, and set defaults."""
+    if draft.aggregation.call is not None or draft.aggregation.keys:
+        message = "a query over an uncertain stream ranks rows, so it does not support aggregates and keys"
+        hint = "remove PROBABILITY and FREQUENCY to rank keys, or give a score of rows"
+        raise draft.cursor.fail(message, hint, at=draft.places.get("aggregate", draft.places.get("key")))
     for field, (what, instead) in _FOREIGN.items():
         if field in draft.fields:
             message = f"a query over an uncertain stream does not support {what}"
@@ -83,29 +86,11 @@ def _frequency(cursor: Cursor, _: str, stops: Collection[str]) -> str | int:
 
 
 def _semantics(cursor: Cursor, clause: str, _: Collection[str]) -> str:
-    """Parse a word with hyphens, or a quoted string."""
-    token = cursor.peek()
-    if token is None or token.kind not in ("word", "string"):
-        raise cursor.unexpected(f"a word after {clause}", f"one of {', '.join(SEMANTICS).upper()}")
-    cursor.at += 1
-    if token.kind == "string":
-        return unquote(token.text)
-    found = token.text
-    while cursor.sees_symbol("-") and (part := cursor.peek(1)) is not None and part.kind == "word":
-        found += f"-{part.text}"
-        cursor.at += 2
-    return found.lower()
+    return cursor.hyphenated(clause, SEMANTICS)
 
 
 def _number(cursor: Cursor, clause: str, _: Collection[str] = ()) -> float:
-    sign = -1 if cursor.take_symbol("-") else 1
-    token = cursor.peek()
-    try:
-        found = sign * float("" if token is None else token.text)
-    except ValueError:
-        raise cursor.unexpected(f"a number after {clause}", _NUMBERS[clause]) from None
-    cursor.at += 1
-    return found
+    return cursor.number(f"a number after {clause}", _NUMBERS[clause])
 
 
 def _weights(cursor: Cursor, clause: str, _: Collection[str]) -> list[float]:

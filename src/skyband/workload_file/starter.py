@@ -6,8 +6,9 @@ import re
 from datetime import datetime
 
 from skyband.durations import parse_duration
+from skyband.queries.families import FAMILIES
 from skyband.workload_file.sampling import DataSample
-from skyband.workload_file.template import FILES, GROUPED, PLAIN, RATE, TAIL
+from skyband.workload_file.template import FILES, GROUPED, LEADERBOARD, PLAIN, RATE, TAIL
 from skyband.workload_file.time_columns import looks_like_time, rounded, watermark_for
 from skyband.workload_file.tree import plain
 
@@ -84,6 +85,13 @@ def starter(data: DataSample | None = None) -> str:
     text += PLAIN.format(size=size, slide=slide, by=quoted(score), why=why)
     if group is not None:
         text += GROUPED.format(size=size, slide=slide, by=quoted(score), group=quoted(_in_sql(group)))
+    key = _key_of(data, group)
+    if key is not None:
+        value = None if score == "1" or score.startswith("length(") else score
+        leaders = FAMILIES["aggregate"].query_class(
+            k=10, size=size, slide=slide, key=_in_sql(key), aggregate="sum" if value else "count", value=value
+        )
+        text += LEADERBOARD.format(sql=quoted(str(leaders)))
     return text + TAIL
 
 
@@ -168,6 +176,13 @@ def _group_of(data: DataSample) -> str | None:
         if 2 <= count <= 200 and (not data.rows or 3 * count <= data.rows):
             return name
     return None
+
+
+def _key_of(data: DataSample, group: str | None) -> str | None:
+    """Choose the column of a leaderboard's keys: the text column with the most distinct values that repeat."""
+    counts = {name: data.distinct.get(name, 0) for name, kind in _usable(data) if kind == "text"}
+    repeated = {name: count for name, count in counts.items() if count >= 2 and 2 * count <= data.rows}
+    return max(repeated, key=lambda name: repeated[name], default=group)
 
 
 def _options(data: DataSample) -> dict[str, str]:

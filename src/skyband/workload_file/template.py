@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["FILES", "GROUPED", "PLAIN", "RATE", "TAIL"]
+__all__ = ["FILES", "GROUPED", "LEADERBOARD", "PLAIN", "RATE", "TAIL"]
 
 _TOP = """\
 # A Skyband workload file: streams, queries over them, and sinks for the answers.
@@ -81,6 +81,13 @@ GROUPED = """\
     slide: {slide}
     by: {by}
     partition_by: {group}
+"""
+
+LEADERBOARD = """\
+  # A leaderboard: keys by their totals, counts, means, … The queries of a stream have one type, so remove the queries
+  # above, or define the stream twice under different names.
+  # - name: leaderboard
+  #   sql: {sql}
 """
 
 TAIL = """\
