@@ -20,6 +20,10 @@ PLAIN = [1.0, 2.0, 0.1, 0.2, 0.3, -1.0, 0.0, -0.0]
 HARD = [1e16, -1e16, 1e-300, 1e300, -1e300, 5e-324, 2.0**53, 2.0**-60]
 INFINITE = [math.inf, -math.inf, math.nan]
 
+COUNTED = ["count(*) >= 2", "count(*) < 3", "count(*) > 1 and score <> 3"]
+HAVING = [*COUNTED, "score > 0", "score <= 1", "max(value) = 0.3", "stddev(value) >= 0.1"]
+HAVING += ["avg(value) > -1 and min(value) < 1"]
+
 
 class Case(NamedTuple):
     queries: list[Any]
@@ -74,6 +78,8 @@ def draw_query(random: Random, name: str, count: bool, grouped: bool, valued: bo
         size=unit(size),
         slide=unit(slide),
         aggregate=random.choice(["sum", "count", "max", "min", "avg", "stddev"]) if valued else "count",
+        order=random.choice(["desc", "asc"]),
+        having=random.choice([None, None, *(HAVING if valued else COUNTED)]),
         origin=random.choice([None, 0, 3, -7]),
         full_only=random.random() < 0.3,
         partition_by=["g"] if grouped and random.random() < 0.5 else (),

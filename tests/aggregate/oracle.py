@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -61,10 +62,34 @@ def windows(query, stream: list[Row], first: int, count: bool):
         for row in stream:
             if end - size <= row.position < end:
                 inside.setdefault(row.key, []).append(row)
-        scored = [(score(query.aggregate, mine), mine[-1].position, key) for key, mine in inside.items()]
-        ranked = sorted((one for one in scored if not math.isnan(one[0])), reverse=True)[: query.k]
+        scored = [
+            (score(query.aggregate, mine), mine[-1].position, key) for key, mine in inside.items() if meets(query, mine)
+        ]
+        sign = -1 if query.order == "asc" else 1
+        scored = [(sign * value, last, key) for value, last, key in scored if not math.isnan(value)]
+        ranked = sorted(scored, reverse=True)[: query.k]
         if ranked:
-            yield end, ranked
+            yield end, [(sign * value, last, key) for value, last, key in ranked]
+
+
+COMPARED = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "<>": lambda a, b: a < b or a > b,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+
+
+def meets(query, rows: list[Row]) -> bool:
+    """Whether the rows of a key meet all conditions of `having`."""
+    for term in query.having.split(" and ") if query.having else ():
+        what, compared, bound = term.split(" ")
+        aggregate = query.aggregate if what == "score" else what.partition("(")[0]
+        if not COMPARED[compared](score(aggregate, rows), float(bound)):
+            return False
+    return True
 
 
 def score(aggregate: str, rows: list[Row]) -> float:

@@ -130,7 +130,11 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         queries, groups, position = self.queries, self._intake.groups, self._intake.position_kind
         own = {"window_start": position, "window_end": position, "key": self._key_kind}
         wanted = arrow_schema(_SCHEMA, own, group=None if groups is None else groups.kind or pa.null())
-        window_queries = WindowQueries([query.name for query in queries], [query.window.size for query in queries])
+        window_queries = WindowQueries(
+            [query.name for query in queries],
+            [query.window.size for query in queries],
+            [query.ascending for query in queries],
+        )
         windows, rows = _concatenated(pending, wanted.empty_table())
 
         def row_columns(places: Ints) -> dict[str, pa.Array]:
@@ -299,9 +303,11 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
 
     def _reject_missing_values(self, values: Any) -> None:
         for query in self.queries:
-            if values is None and AGGREGATES[query.aggregate].needs_values:
+            needy = [name for name in query.aggregates if AGGREGATES[name].needs_values]
+            if values is None and needy:
+                field = f"aggregate={query.aggregate!r}" if needy[0] == query.aggregate else f"having={query.having!r}"
                 raise InvalidInputError(
-                    f"values=None, but query {query.name!r} has aggregate={query.aggregate!r}, which needs values. "
+                    f"values=None, but query {query.name!r} has {field}, which needs values. "
                     "Pass values=; only aggregate='count' works without them. This batch was rejected."
                 )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import ClassVar, Literal, NamedTuple
 
+from skyband.aggregate.having import Condition, parse_having
 from skyband.errors import InvalidQueryError
 from skyband.queries.base import Query
 from skyband.queries.fields import (
@@ -55,8 +56,8 @@ AGGREGATES: dict[str, AggregateState] = {
 class AggregateTopK(Query):
     """The k keys with the highest aggregate of their values in every window ``[end - size, end)``.
 
-    A key may occur any number of times. Higher scores rank first. Ties are broken by the key seen last, then by the
-    larger key.
+    A key may occur any number of times. Higher scores rank first, with ``order="asc"`` lower scores. Ties are broken by
+    the key seen last, then by the larger key.
 
     Parameters
     ----------
@@ -73,6 +74,11 @@ class AggregateTopK(Query):
     aggregate
         ``"sum"``, ``"count"``, ``"max"``, ``"min"``, ``"avg"`` or ``"stddev"`` (sample standard deviation; keys with
         one value are not ranked). ``"count"`` needs no value.
+    order
+        ``"desc"``: higher scores first, ``"asc"``: lower scores first.
+    having
+        Condition on the key's values in the window: only keys that meet it are ranked. Comparisons of ``score``,
+        ``count(*)`` or another aggregate of the value with a number, joined by ``and``: ``"count(*) >= 3"``.
     origin
         Anchor of the windows: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
     full_only
@@ -96,10 +102,13 @@ class AggregateTopK(Query):
     value: str | None = None
     where: str | None = None
     partition_by: Iterable[str] = ()
+    order: Literal["desc", "asc"] = "desc"
+    having: str | None = None
     origin: datetime | str | int | None = None
     full_only: bool = False
     axis: Axis = field(init=False, compare=False)
     window: SlidingWindow = field(init=False, compare=False)
+    conditions: tuple[Condition, ...] = field(init=False, compare=False)  # of `having`
 
     def __post_init__(self) -> None:
         slide = self.size if self.slide is None else self.slide
@@ -108,11 +117,10 @@ class AggregateTopK(Query):
         key = checked_expression("key", self.key)
         value = checked_expression("value", self.value)
         aggregate = checked_choice("aggregate", self.aggregate, {name: kept.text for name, kept in AGGREGATES.items()})
-        if key is not None and value is None and AGGREGATES[aggregate].needs_values:
-            raise InvalidQueryError(
-                f"value=None, but aggregate={self.aggregate!r} needs values. Set value= to the column that holds them, "
-                "or use aggregate='count'."
-            )
+        conditions = parse_having(self.having, aggregate, value, tuple(AGGREGATES))
+        if key is not None and value is None:
+            _reject_missing_value(f"aggregate={aggregate!r}", [aggregate])
+            _reject_missing_value(f"having={self.having!r}", [condition.aggregate for condition in conditions])
         self._settle(
             {
                 "name": checked_name(self.name),
@@ -124,10 +132,13 @@ class AggregateTopK(Query):
                 "value": value,
                 "where": checked_expression("where", self.where),
                 "partition_by": checked_columns(self.partition_by),
+                "order": checked_choice("order", self.order, {"desc": "higher first", "asc": "lower first"}),
+                "having": None if self.having is None else self.having.strip(),
                 "origin": window.origin,
                 "full_only": checked_flag("full_only", self.full_only),
                 "axis": axis,
                 "window": window,
+                "conditions": conditions,
             }
         )
 
@@ -141,8 +152,37 @@ class AggregateTopK(Query):
         """Short description of the ranking."""
         value = "" if self.value is None or self.aggregate == "count" else f" of {self.value}"
         ranked = "keys" if self.key is None else f"values of {self.key}"
-        return f"the {self.k} {ranked} with the highest {self.aggregate}{value}"
+        having = "" if self.having is None else f" having {self.having}"
+        which = "lowest" if self.ascending else "highest"
+        return f"the {self.k} {ranked} with the {which} {self.aggregate}{value}{having}"
+
+    @property
+    def ascending(self) -> bool:
+        """Whether lower scores rank first.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=3, size="1 hour", order="asc").ascending
+        True
+        """
+        return self.order == "asc"
+
+    @property
+    def aggregates(self) -> tuple[str, ...]:
+        """The aggregates of a key that the query needs: for its score, and for `having`.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=3, size="1 hour", aggregate="avg", having="count(*) > 2").aggregates
+        ('avg', 'count')
+        """
+        return tuple(dict.fromkeys([self.aggregate, *(condition.aggregate for condition in self.conditions)]))
 
     def scan_key(self) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:
         """Return the fields that must be equal for queries to share partials: key, value, filter and groups."""
         return self.key, self.value, self.where, tuple(self.partition_by)
+
+
+def _reject_missing_value(given: str, aggregates: Iterable[str]) -> None:
+    if any(AGGREGATES[name].needs_values for name in aggregates):
+        raise InvalidQueryError(
+            f"value=None, but {given} needs values. Set value= to the column that holds them, or use aggregate='count'."
+        )

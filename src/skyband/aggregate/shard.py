@@ -274,7 +274,9 @@ def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Tab
     }
     for name in plan.group_columns:
         columns[name] = one(chosen[name]) if name in groups else pa.nulls(order.size)
+    directions = np.array([-1.0 if query.ascending else 1.0 for query in plan.queries])
     found = {
+        "score": pa.array(_numbers(chosen["score"]) * directions[queries[order]]),
         "window_start": pa.array(ends[order] - sizes[queries[order]]).cast(bound),
         "window_end": pa.array(ends[order]).cast(bound),
         "rank": pa.array(ranks.astype(np.int32)),

@@ -176,6 +176,15 @@ class AggregateSection(_SlidingQuery):
         examples=["bytes"],
     )
     aggregate: Aggregate = Field(default="sum", description="The aggregate function over a key's values.")
+    order: Literal["desc", "asc"] = Field(
+        default="desc", description="The order of scores: highest first (desc) or lowest first (asc)."
+    )
+    having: Text | None = Field(
+        default=None,
+        description="A condition on a key's values in the window: comparisons of score, count(*) or another aggregate "
+        "with a number, joined by and. Only keys that meet it are ranked.",
+        examples=["count(*) >= 3"],
+    )
 
 
 class _EveryQuery(_WindowQuery):

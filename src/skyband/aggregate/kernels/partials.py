@@ -62,7 +62,7 @@ class State(NamedTuple):
     dirty: Any  # (tracks, slots) bool: whether the key changed since it was scored
     touched: Any  # (tracks, slots) int32: the keys that are dirty
     # per ranking and slot
-    scores: Floats  # (rankings, slots): NaN if the key is not in the window or has no score
+    scores: Floats  # (rankings, slots): higher is better; NaN if the key is not in the window or is not ranked
     # per partial
     slots: Ints
     adds: Any  # (partials, width)
@@ -83,7 +83,7 @@ class State(NamedTuple):
 
 
 class AggregateQueries(NamedTuple):
-    """The queries, sorted by ranking. Queries of one ranking have the same window size and score, but any k."""
+    """The queries, sorted by ranking. Queries of one ranking differ only in their k, slide and origin."""
 
     rankings: Ints
     tracks: Ints
@@ -97,6 +97,12 @@ class AggregateQueries(NamedTuple):
     # per ranking
     tracks_of: Ints
     whats: Ints  # code of the score, see `key_top`
+    directions: Floats  # 1: higher scores first, -1: lower scores first
+    conditions_end: Ints  # end of its conditions
+    # per condition of `having`
+    condition_whats: Ints
+    operators: Ints  # see `key_top`
+    bounds: Floats
     # per track
     spans: Ints  # its window size
     # per extreme

@@ -78,7 +78,7 @@ class TotalAnswers(NamedTuple):
     groups: Ints  # per window
     ends: Ints  # per window
     stops: Ints  # per window: end of its rows
-    scores: Floats  # per row
+    scores: Floats  # per row; negated if lower scores rank first
     slots: Ints  # per row
     more: Any  # (MORE, rows)
     cursor: Ints  # WINDOWS and ROWS written so far
@@ -101,7 +101,7 @@ def answer(
             score_again(state, query_set, track, room)
             scores = state.scores[ranking]
             if state.clock[HAS_INFINITE]:
-                state.clock[UNRANKABLE] += count_unrankable(state, track, scores)
+                state.clock[UNRANKABLE] += count_unrankable(state, query_set, ranking, room)
             if room.begins.size > 1:
                 sort_by_group(state, keys, track, scores, room)
             for group in range(room.begins.size):
