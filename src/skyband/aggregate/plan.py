@@ -77,6 +77,9 @@ class AggregatePlan(ShardPlan):
     values: tuple[str | None, ...]  # per scan: the value column; None if all queries only count
     wanted: tuple[str, ...]  # per scan: whether the row counts; false if a field is missing, null if filtered out
     homes: tuple[str, ...]  # per scan: the column with the shard number of the key
+    id: str | None = None  # the column that orders rows with the same time
+    ids_given: bool = False  # whether it contains ids, not hashes: then it counts before the value
+    returned: tuple[str, ...] = ()  # the columns of a row that answers return
     utc: bool  # whether times are instants (TIMESTAMP), not local times (TIMESTAMP_NTZ)
 
     @property
@@ -99,6 +102,12 @@ class AggregatePlan(ShardPlan):
         from skyband.aggregate.shape import AggregateShape  # noqa: PLC0415 - compiled code that the driver does not need
 
         return AggregateShape(tuple(self.queries[place] for place in self.scans[scan].places))
+
+    @property
+    def row_fields(self) -> tuple[str, ...]:
+        """The columns that partials contain of the row of an extreme."""
+        mine = () if self.id is None or self.id in self.returned else (self.id,)
+        return mine + self.returned
 
     @cached_property
     def group_columns(self) -> tuple[str, ...]:

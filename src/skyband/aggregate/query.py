@@ -26,7 +26,7 @@ from skyband.windows import SlidingWindow
 
 __all__ = ["AGGREGATES", "Aggregate", "AggregateTopK"]
 
-Aggregate = Literal["sum", "count", "max", "min", "avg", "stddev"]
+Aggregate = Literal["sum", "count", "max", "min", "avg", "stddev", "latest", "first"]
 
 
 class AggregateState(NamedTuple):
@@ -34,7 +34,7 @@ class AggregateState(NamedTuple):
 
     text: str
     powers: int = 0  # exact sums: 0 for the count only, 1 for the sum of values, 2 for the sum of squares too
-    extremes: tuple[str, ...] = ()  # subset of "max" and "min"
+    extremes: tuple[str, ...] = ()  # subset of "max", "min", "latest" and "first": the value of one row of the key
 
     @property
     def needs_values(self) -> bool:
@@ -49,6 +49,8 @@ AGGREGATES: dict[str, AggregateState] = {
     "min": AggregateState("the key's smallest value", extremes=("min",)),
     "avg": AggregateState("the mean of the key's values", powers=1),
     "stddev": AggregateState("the sample standard deviation of the key's values", powers=2),
+    "latest": AggregateState("the key's newest value", extremes=("latest",)),
+    "first": AggregateState("the key's oldest value", extremes=("first",)),
 }
 
 
@@ -72,8 +74,13 @@ class AggregateTopK(Query):
         SQL expressions for the key, the aggregated number, the filter and the groups. `skyband.aggregate.replay` and
         `skyband.aggregate.Monitor` take keys and values as arrays and need none of them.
     aggregate
-        ``"sum"``, ``"count"``, ``"max"``, ``"min"``, ``"avg"`` or ``"stddev"`` (sample standard deviation; keys with
-        one value are not ranked). ``"count"`` needs no value.
+        ``"sum"``, ``"count"``, ``"max"``, ``"min"``, ``"avg"``, ``"stddev"`` (sample standard deviation; keys with one
+        value are not ranked), ``"latest"`` or ``"first"`` (the key's newest or oldest value in the window; of rows with
+        the same time, that with the larger or smaller id). ``"count"`` needs no value.
+    row
+        Whether an answer also returns the row with the score, for ``"max"``, ``"min"``, ``"latest"`` and ``"first"``:
+        all its columns, or its id if the input is arrays. Of rows with the same value, the newest, then the one with
+        the larger id.
     order
         ``"desc"``: higher scores first, ``"asc"``: lower scores first.
     having
@@ -104,6 +111,7 @@ class AggregateTopK(Query):
     partition_by: Iterable[str] = ()
     order: Literal["desc", "asc"] = "desc"
     having: str | None = None
+    row: bool = False
     origin: datetime | str | int | None = None
     full_only: bool = False
     axis: Axis = field(init=False, compare=False)
@@ -133,6 +141,7 @@ class AggregateTopK(Query):
                 "where": checked_expression("where", self.where),
                 "partition_by": checked_columns(self.partition_by),
                 "order": checked_choice("order", self.order, {"desc": "higher first", "asc": "lower first"}),
+                "row": _checked_row(self.row, aggregate),
                 "having": None if self.having is None else self.having.strip(),
                 "origin": window.origin,
                 "full_only": checked_flag("full_only", self.full_only),
@@ -167,6 +176,16 @@ class AggregateTopK(Query):
         return self.order == "asc"
 
     @property
+    def identified(self) -> bool:
+        """Whether rows are compared by time and id: to return them, or to find the newest or oldest."""
+        return self.row or not {"latest", "first"}.isdisjoint(self.aggregates)
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether answers contain all columns of a row."""
+        return self.row
+
+    @property
     def aggregates(self) -> tuple[str, ...]:
         """The aggregates of a key that the query needs: for its score, and for `having`.
 
@@ -179,6 +198,16 @@ class AggregateTopK(Query):
     def scan_key(self) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:
         """Return the fields that must be equal for queries to share partials: key, value, filter and groups."""
         return self.key, self.value, self.where, tuple(self.partition_by)
+
+
+def _checked_row(row: object, aggregate: str) -> bool:
+    if checked_flag("row", row) and not AGGREGATES[aggregate].extremes:
+        having_row = ", ".join(repr(name) for name, kept in AGGREGATES.items() if kept.extremes)
+        raise InvalidQueryError(
+            f"row=True, but the score of aggregate={aggregate!r} is not that of a single row, so there is no row to "
+            f"return. Omit row=, or use one of {having_row}."
+        )
+    return bool(row)
 
 
 def _reject_missing_value(given: str, aggregates: Iterable[str]) -> None:

@@ -10,13 +10,14 @@ import numpy as np
 
 from skyband.aggregate.having import OPERATORS
 from skyband.aggregate.kernels.key_top import CODES, EXTREME
-from skyband.aggregate.kernels.partials import AggregateQueries
+from skyband.aggregate.kernels.partials import BY_VALUE, NEWEST, OLDEST, AggregateQueries
 from skyband.aggregate.query import AGGREGATES, AggregateTopK
 from skyband.windows import AXIS_LIMIT, common_pane
 
-__all__ = ["AggregateShape"]
+__all__ = ["EXTREMES", "AggregateShape"]
 
 ALWAYS = -AXIS_LIMIT
+EXTREMES = {"max": BY_VALUE, "min": BY_VALUE, "latest": NEWEST, "first": OLDEST}  # how rows of a key are compared
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,12 @@ class AggregateShape:
     def extremes(self) -> tuple[str, ...]:
         """The extremes that partials contain."""
         kept = {extreme for name in self._aggregates for extreme in AGGREGATES[name].extremes}
-        return tuple(name for name in ("max", "min") if name in kept)
+        return tuple(name for name in EXTREMES if name in kept)
+
+    @property
+    def identified(self) -> bool:
+        """Whether partials contain the position and the id of the rows of extremes: to return or to compare them."""
+        return any(query.identified for query in self.queries)
 
     @property
     def powers(self) -> int:
@@ -102,11 +108,13 @@ class AggregateShape:
             operators=_ints(operator for ranking in rankings for _, operator, _ in ranking[3]),
             bounds=np.array([bound for ranking in rankings for _, _, bound in ranking[3]], np.float64),
             spans=_ints(sizes),
-            signs=np.array([1.0 if name == "max" else -1.0 for name in extremes]),
+            signs=np.array([-1.0 if name == "min" else 1.0 for name in extremes]),
+            compared=_ints(EXTREMES[name] for name in extremes),
             pane=pane,
             offset=offset,
             low=low,
             powers=self.powers,
+            identified=int(self.identified),
         )
 
 

@@ -32,7 +32,6 @@ Feature = Literal[
     "cost",  # of one more query
     "timeline",  # a plan that can be drawn
     "verification",  # by brute force in Spark SQL
-    "whole rows",  # answers contain all columns of a row
 ]
 
 
@@ -145,7 +144,9 @@ FAMILIES: dict[str, Family] = {
             name="aggregate",
             query="AggregateTopK",
             namespace="skyband.aggregate",
-            answers=_schema(*_WINDOW, "key", "score number", ranked=["key"]),
+            answers=_schema(
+                *_WINDOW, "key", "score number", ranked=["key"], row_id=AnswerColumn("id", "own", True, True)
+            ),
             lacks={
                 "add to count windows": _NOT_COUNTED,
                 "algorithm": "there is only one algorithm. Omit algorithm=.",
@@ -161,7 +162,6 @@ FAMILIES: dict[str, Family] = {
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
                 "verification": _NOT_VERIFIED,
-                "whole rows": "an answer contains keys and their scores.",
             },
         ),
         Family(
@@ -183,7 +183,6 @@ FAMILIES: dict[str, Family] = {
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
                 "verification": _NOT_VERIFIED,
-                "whole rows": "an answer contains objects and their scores.",
             },
         ),
         Family(
@@ -205,7 +204,6 @@ FAMILIES: dict[str, Family] = {
                 "resharding": "they have one shard. Omit shards=.",
                 "cost": _NO_COST,
                 "verification": _NOT_VERIFIED,
-                "whole rows": "an answer contains ids, scores and probabilities.",
             },
         ),
     )

@@ -185,6 +185,10 @@ class AggregateSection(_SlidingQuery):
         "with a number, joined by and. Only keys that meet it are ranked.",
         examples=["count(*) >= 3"],
     )
+    row: bool = Field(
+        default=False,
+        description="Whether an answer also returns the row with the score; for max, min, latest and first.",
+    )
 
 
 class _EveryQuery(_WindowQuery):
@@ -219,7 +223,7 @@ class IncompleteSection(_EveryQuery):
     streams: Labels = Field(description="The names of all streams.", examples=[["r1", "r2"]])
     aggregate: Aggregate = Field(
         default="sum",
-        description="The aggregate function over an object's attributes; count and stddev are not supported.",
+        description="The aggregate function over an object's attributes; only sum, max, min and avg are supported.",
     )
     formula: Text | None = Field(
         default=None,
