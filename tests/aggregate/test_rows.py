@@ -141,6 +141,11 @@ def test_ids_are_rejected_before_anything_changes():
         plain.push(None, ["a"], [1.0], ids=[1])
 
 
+def test_explain_names_which_rows_are_kept():
+    assert "the row of each max, min, latest, first that can" in sb.Workload(queries()).explain()
+    assert "  rows  " not in sb.Workload([query for query in queries() if not query.row]).explain()
+
+
 def test_sums_have_no_row():
     with pytest.raises(sb.InvalidQueryError, match="row=True, but the score of aggregate='sum' is not"):
         sb.AggregateTopK(k=1, size=3, row=True)
