@@ -141,6 +141,21 @@ def test_ids_are_rejected_before_anything_changes():
         plain.push(None, ["a"], [1.0], ids=[1])
 
 
+@pytest.mark.parametrize("name", ["count", "Max", "latest", "last", "pane", "window", "limb_33", "first", "a.b"])
+def test_groups_may_have_the_names_of_own_columns(name):
+    rows = [row._replace(group=random_group) for row, random_group in zip(drawn(3), "xyz" * 20, strict=True)]
+    table = frame(rows).append_column(name, pa.array([row.group for row in rows]))
+    by = f"`{name}`" if "." in name else name
+    kinds = ("sum", "latest")
+    asked = [sb.AggregateTopK(name=kind, k=2, aggregate=kind, partition_by=[by], **WINDOW) for kind in kinds]
+    found = sb.replay(asked, table, time="ts", id="game")
+    group = next(column for column in found.column_names if column.strip("`") == name)
+    moments = [found[column].cast(pa.int64()).to_pylist() for column in ("window_start", "window_end")]
+    others = [found[column].to_pylist() for column in ("rank", "key", "score")]
+    listed = list(zip(found["query"].to_pylist(), found[group].to_pylist(), *moments, *others, strict=True))
+    assert listed == oracle.answers(asked, rows, grouped=True)
+
+
 def test_explain_names_which_rows_are_kept():
     assert "the row of each max, min, latest, first that can" in sb.Workload(queries()).explain()
     assert "  rows  " not in sb.Workload([query for query in queries() if not query.row]).explain()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from skyband.aggregate.plan import AggregatePlan, AggregateScan, key_name, scans_of
+from skyband.aggregate.plan import AggregatePlan, AggregateScan, group_name, key_name, scans_of
 from skyband.aggregate.query import AggregateTopK
 from skyband.errors import InvalidQueryError
 from skyband.queries.families import FAMILIES
@@ -29,7 +29,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     queries = request.workload.queries
     at = source.column(source.time(request.time))
     scans = scans_of(queries)
-    groups = [source.groups(scan.partition_by, queries[scan.places[0]]) for scan in scans]
+    groups = [_groups(source, scan, queries[scan.places[0]]) for scan in scans]
     keys = [_key(source, scan, queries[scan.places[0]]) for scan in scans]
     kinds = {source.described(source.kind_of(key)) for key in keys}
     if len(kinds) > 1:
@@ -66,10 +66,16 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         groups={name: source.kind_of(columns[name]) for name in plan.group_columns},
         rest={name: source.kind_of(columns[name]) for name in returned},
     )
-    shown = {plain(name): name for scan in scans for name in source.spelled(scan.partition_by)}
+    shown = {group_name(name): name for scan in scans for name in source.spelled(scan.partition_by)}
     shown |= dict(zip(returned, returned_as, strict=True))
     names = tuple(shown.get(name, name) for name, _ in fields)
     return Projection(columns=columns, plan=plan, fields=fields, names=names, checked=())
+
+
+def _groups(source: RowSource[Any, Any], scan: AggregateScan, query: AggregateTopK) -> dict[str, Any]:
+    """Return the group columns of a scan by their names in tables of partials."""
+    columns = source.groups(scan.partition_by, query).values()
+    return dict(zip(map(group_name, source.spelled(scan.partition_by)), columns, strict=True))
 
 
 def _returned(source: RowSource[Any, Any], queries: Sequence[AggregateTopK], groups: list[str]) -> dict[str, str]:
