@@ -102,6 +102,11 @@ class TopK(Query):
         """Whether lower scores are better."""
         return self.order == "asc"
 
+    @property
+    def whole_rows(self) -> bool:
+        """Whether answers contain all columns of a row."""
+        return True
+
     def _windowed(self) -> dict[str, Any]:
         """The fields that define the query's windows, normalized."""
         slide = self.size if self.slide is None else self.slide
@@ -178,6 +183,11 @@ class ListedTopK(TopK):
     size: str | timedelta | int = field(init=False, default=0)  # the longest window
     slide: str | timedelta | int | None = field(init=False, default=None)
     origin: datetime | str | int | None = field(init=False, default=None)
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether answers contain all columns of a row."""
+        return True
 
     def _windowed(self) -> dict[str, Any]:
         return {"axis": "time", "window": self.windows, "size": spelled("time", self.windows.longest)}
