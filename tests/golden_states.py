@@ -178,6 +178,30 @@ def aggregate(name: str) -> Case:
     return Case(name, plan, steps, sum_rows, read, aggregate_oracle.answers(queries, rows, grouped=True))
 
 
+def aggregate_rows(name: str) -> Case:
+    """Newest, oldest and best rows of keys, which answers return."""
+    random = cases.rng("golden", name)
+    queries = [
+        sb.AggregateTopK(
+            name=kind, k=2, size="60 milliseconds", slide="5 milliseconds", aggregate=kind, key="key", value="value",
+            row=kind != "first", order="asc" if kind == "max" else "desc", having="count(*) > 1",
+        )
+        for kind in ("max", "latest", "first")
+    ]  # fmt: skip
+    plan = aggregate_shards.plan_of(queries)
+    rows, position = [], 50 * MS
+    for number in range(160):
+        position += random.choice([0, 0, 300, 1000, 2500, 4000])
+        value = random.choice([0.1, 0.2, -1.0, 1e16])
+        rows.append(aggregate_oracle.Row(position, random.choice("abc"), value, None, number * 77 % 160))
+    steps = steps_of(rows, lambda part: pa.Table.from_batches([aggregate_shards.task(part, pa.string(), True)]), name)
+
+    def read(tables: list[pa.Table]) -> list[Any]:
+        return _sorted(aggregate_shards.told(plan, merged_totals(plan, 0, tables))) if tables else []
+
+    return Case(name, plan, steps, sum_rows, read, aggregate_oracle.answers(queries, rows))
+
+
 def incomplete(name: str, axis: str, *, together: bool = False) -> Case:
     """Objects of three streams, with both exact methods, or by queries that share instances."""
     random = cases.rng("golden", name)
@@ -254,6 +278,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "topk_count": lambda: topk("topk_count", "count"),
     "topk_changes": lambda: topk("topk_changes", "time", "changes"),
     "aggregate_time": lambda: aggregate("aggregate_time"),
+    "aggregate_rows": lambda: aggregate_rows("aggregate_rows"),
     "incomplete_time": lambda: incomplete("incomplete_time", "time"),
     "incomplete_count": lambda: incomplete("incomplete_count", "count"),
     "incomplete_shared": lambda: incomplete("incomplete_shared", "time", together=True),
@@ -354,6 +379,10 @@ def monitors() -> dict[str, Watched]:
             for kind in ("sum", "max", "avg")
         ]
         found[f"aggregate_{axis}"] = _watched(sb.aggregate, sums, positions, labels, scores, groups=others)
+        newest = [
+            sb.AggregateTopK(name=kind, k=2, aggregate=kind, row=True, **_window(axis)) for kind in ("latest", "min")
+        ]
+        found[f"aggregate_{axis}_rows"] = _watched(sb.aggregate, newest, positions, labels, scores)
         for method in ("exact", "sorted-lists", "approximate"):
             query = sb.IncompleteTopK(
                 name="q", k=3, method=method, streams=["x", "y", "z"], bounds=(0.0, 1.5), occurrences=2,

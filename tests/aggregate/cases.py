@@ -20,6 +20,12 @@ PLAIN = [1.0, 2.0, 0.1, 0.2, 0.3, -1.0, 0.0, -0.0]
 HARD = [1e16, -1e16, 1e-300, 1e300, -1e300, 5e-324, 2.0**53, 2.0**-60]
 INFINITE = [math.inf, -math.inf, math.nan]
 
+ROWS = ["max", "min", "latest", "first"]
+AGGREGATES = ["sum", "count", "avg", "stddev", *ROWS]
+COUNTED = ["count(*) >= 2", "count(*) < 3", "count(*) > 1 and score <> 3"]
+HAVING = [*COUNTED, "score > 0", "score <= 1", "max(value) = 0.3", "stddev(value) >= 0.1"]
+HAVING += ["avg(value) > -1 and min(value) < 1", "latest(value) > 0"]
+
 
 class Case(NamedTuple):
     queries: list[Any]
@@ -27,6 +33,7 @@ class Case(NamedTuple):
     key_kind: pa.DataType
     valued: bool
     grouped: bool
+    identified: bool  # whether rows have ids, not row numbers
 
     @property
     def count(self) -> bool:
@@ -39,11 +46,19 @@ class Case(NamedTuple):
             "positions": None if self.count else pa.array([row.position for row in part], pa.int64()),
             "keys": pa.array([row.key for row in part], self.key_kind),
             "values": pa.array([row.value for row in part], pa.float64()) if self.valued else None,
+            "ids": pa.array([row.id for row in part], pa.int64()) if self.identified else None,
             "groups": pa.array([row.group for row in part], pa.string()) if self.grouped else None,
         }
 
 
-def draw(random: Random, *, most: int = 60, axis: str | None = None, grouped: bool | None = None) -> Case:
+def draw(
+    random: Random,
+    *,
+    most: int = 60,
+    axis: str | None = None,
+    grouped: bool | None = None,
+    identified: bool | None = None,
+) -> Case:
     count = random.random() < 0.4 if axis is None else axis == "count"
     grouped = random.random() < 0.4 if grouped is None else grouped
     valued = random.random() < 0.85
@@ -61,10 +76,15 @@ def draw(random: Random, *, most: int = 60, axis: str | None = None, grouped: bo
                 random.choice(["x", "y", None]) if grouped else None,
             )
         )
-    return Case(queries, rows, kind, valued, grouped)
+    identified = random.random() < 0.5 if identified is None else identified
+    if identified:  # in an order of their own, so that the last row at a time is not that with the largest id
+        ids = random.sample(range(-100, 1000), len(rows))
+        rows = [row._replace(id=one) for row, one in zip(rows, ids, strict=True)]
+    return Case(queries, rows, kind, valued, grouped, identified)
 
 
 def draw_query(random: Random, name: str, count: bool, grouped: bool, valued: bool) -> Any:
+    aggregate = random.choice(AGGREGATES) if valued else "count"
     size = random.randint(1, 30)
     slide = random.randint(1, size)
     unit = (lambda ticks: ticks) if count else (lambda ticks: f"{ticks} microseconds")
@@ -73,7 +93,10 @@ def draw_query(random: Random, name: str, count: bool, grouped: bool, valued: bo
         k=random.choice([1, 2, 3, 100]),
         size=unit(size),
         slide=unit(slide),
-        aggregate=random.choice(["sum", "count", "max", "min", "avg", "stddev"]) if valued else "count",
+        aggregate=aggregate,
+        row=aggregate in ROWS and random.random() < 0.4,
+        order=random.choice(["desc", "asc"]),
+        having=random.choice([None, None, *(HAVING if valued else COUNTED)]),
         origin=random.choice([None, 0, 3, -7]),
         full_only=random.random() < 0.3,
         partition_by=["g"] if grouped and random.random() < 0.5 else (),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -12,11 +13,14 @@ class Row(NamedTuple):
     key: Any
     value: float | None
     group: Any = None
+    id: Any = None  # None: the row number
 
 
 def answers(queries, rows: list[Row], *, valued=True, grouped=False):
-    """The rows of the answer table as tuples: query, group, start, end, rank, key, score."""
+    """The rows of the answer table as tuples: query, group, start, end, rank, key, id if a query wants it, score."""
     found = []
+    rows = [row if row.id is not None else row._replace(id=number) for number, row in enumerate(rows)]
+    with_rows = any(query.row for query in queries)
     by_group = [bool(query.partition_by) for query in queries]
     if grouped and not any(by_group):
         by_group = [True] * len(queries)
@@ -30,11 +34,11 @@ def answers(queries, rows: list[Row], *, valued=True, grouped=False):
         for group, mine in streams.items():
             stream = [row._replace(position=number) for number, row in enumerate(mine)] if count else mine
             for end, ranked in windows(query, stream, first, count):
-                for rank, (score, _, key) in enumerate(ranked, 1):
+                for rank, (score, _, key, name) in enumerate(ranked, 1):
                     order = (group is None, group if group is not None else "")
-                    found.append(
-                        ((end, place, order, rank), (query.name, group, end - query.window.size, end, rank, key, score))
-                    )
+                    described = (key, name if query.row else None, score) if with_rows else (key, score)
+                    answer = (query.name, group, end - query.window.size, end, rank, *described)
+                    found.append(((end, place, order, rank), answer))
     return [row for _, row in sorted(found, key=lambda item: item[0])]
 
 
@@ -61,16 +65,52 @@ def windows(query, stream: list[Row], first: int, count: bool):
         for row in stream:
             if end - size <= row.position < end:
                 inside.setdefault(row.key, []).append(row)
-        scored = [(score(query.aggregate, mine), mine[-1].position, key) for key, mine in inside.items()]
-        ranked = sorted((one for one in scored if not math.isnan(one[0])), reverse=True)[: query.k]
+        scored = [
+            (score(query.aggregate, mine), mine[-1].position, key, row_of(query.aggregate, mine).id)
+            for key, mine in inside.items()
+            if meets(query, mine)
+        ]
+        sign = -1 if query.order == "asc" else 1
+        scored = [(sign * value, *rest) for value, *rest in scored if not math.isnan(value)]
+        ranked = sorted(scored, reverse=True)[: query.k]
         if ranked:
-            yield end, ranked
+            yield end, [(sign * value, *rest) for value, *rest in ranked]
+
+
+def row_of(aggregate: str, rows: list[Row]) -> Row:
+    """The row of a key that has its score; some row if the score is not that of a row."""
+    if aggregate == "first":
+        return min(rows, key=lambda row: (row.position, row.id))
+    sign = {"max": 1, "min": -1}.get(aggregate, 0)
+    return max(rows, key=lambda row: (sign * row.value if sign else 0, row.position, row.id))
+
+
+COMPARED = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    "<>": lambda a, b: a < b or a > b,
+    ">": operator.gt,
+    "<": operator.lt,
+    "=": operator.eq,
+}
+
+
+def meets(query, rows: list[Row]) -> bool:
+    """Whether the rows of a key meet all conditions of `having`."""
+    for term in query.having.split(" and ") if query.having else ():
+        what, compared, bound = term.split(" ")
+        aggregate = query.aggregate if what == "score" else what.partition("(")[0]
+        if not COMPARED[compared](score(aggregate, rows), float(bound)):
+            return False
+    return True
 
 
 def score(aggregate: str, rows: list[Row]) -> float:
     if aggregate == "count":
         return float(len(rows))
     values = [row.value for row in rows]
+    if aggregate in ("latest", "first"):
+        return float(row_of(aggregate, rows).value) + 0.0
     if aggregate in ("max", "min"):
         return float({"max": max, "min": min}[aggregate](values)) + 0.0
     if aggregate == "stddev":

@@ -64,7 +64,7 @@ def test_row_by_row_with_a_sleep_after_each(axis):
     ),
     st.integers(1, 40),
     st.integers(1, 40),
-    st.sampled_from(["sum", "count", "max", "min", "avg", "stddev"]),
+    st.sampled_from(cases.AGGREGATES),
 )
 def test_any_values(steps, size, slide, aggregate):
     size, slide = max(size, slide), min(size, slide)

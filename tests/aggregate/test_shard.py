@@ -21,7 +21,8 @@ from tests.aggregate import cases, oracle
 SHARDS = 2
 
 
-def plan_of(queries, *, grouped=False, valued=True):
+def plan_of(queries, *, grouped=False, valued=True, identified=True):
+    has_rows = any(query.row for query in queries)
     return AggregatePlan(
         queries=tuple(queries),
         shards=SHARDS,
@@ -31,6 +32,9 @@ def plan_of(queries, *, grouped=False, valued=True):
         values=("value" if valued else None,),
         wanted=("wanted",),
         homes=("home",),
+        id="id" if identified or has_rows else None,
+        ids_given=identified,
+        returned=("id", "text") if has_rows else (),
         utc=True,
     )
 
@@ -38,6 +42,11 @@ def plan_of(queries, *, grouped=False, valued=True):
 def home(row):
     key = row.key + 0.0 if isinstance(row.key, float) else row.key
     return crc32(repr((row.group, key)).encode()) % SHARDS
+
+
+def text_of(row):
+    """A column of the row that says which row it is."""
+    return None if row.id is None else f"{row.key} {row.value} {row.id}"
 
 
 def task(rows, kind, valued):
@@ -50,6 +59,8 @@ def task(rows, kind, valued):
             "value": pa.array([row.value for row in rows], pa.float64()),
             "wanted": pa.array([oracle.is_object(row, True, valued) for row in rows], pa.bool_()),
             "home": pa.array([home(row) for row in rows], pa.int32()),
+            "id": pa.array([row.id for row in rows], pa.int64()),
+            "text": pa.array([text_of(row) for row in rows], pa.string()),
         }
     )
 
@@ -92,9 +103,15 @@ def told(plan, table):
         table["query"].to_pylist(),
         table["g"].to_pylist() if plan.groups[0] else [None] * table.num_rows,
         *(table[name].cast(pa.int64()).to_pylist() for name in ("window_start", "window_end", "rank")),
-        *(table[name].to_pylist() for name in ("key", "score")),
+        *(table[name].to_pylist() for name in (("key", "id", "score") if plan.returned else ("key", "score"))),
         strict=True,
     )
+    if plan.returned:
+        for row in table.select(["key", "score", "id", "text"]).to_pylist():
+            assert (row["id"] is None) == (row["text"] is None)
+            if row["text"] is not None:
+                *_, value, name = row["text"].split(" ")
+                assert (float(value), int(name)) == (row["score"], row["id"])
     places = {query.name: place for place, query in enumerate(plan.queries)}
     return sorted(rows, key=lambda row: (row[3], places[row[0]], row[1] is None, row[1] or "", row[4]))
 
@@ -106,7 +123,7 @@ def test_any_steps_give_the_same(seed, segment, monkeypatch):
     monkeypatch.setattr(open_panes, "_SEGMENT", segment)
     random = Random(seed)
     grouped = random.random() < 0.4
-    case = cases.draw(random, axis="time", grouped=grouped, most=80)
+    case = cases.draw(random, axis="time", grouped=grouped, most=80, identified=True)
     # One feed: all queries have groups, or none has.
     queries = [
         sb.AggregateTopK(**{**query.to_dict(), "partition_by": ["g"] if grouped else ()}) for query in case.queries
@@ -200,7 +217,7 @@ def test_a_late_row_is_refused_if_the_plan_says_so():
 @pytest.mark.parametrize("seed", range(80))
 def test_the_workload_changes_between_two_steps(seed):
     random = Random(seed)
-    case = cases.draw(random, axis="time", grouped=False, most=120)
+    case = cases.draw(random, axis="time", grouped=False, most=120, identified=True)
     others = [
         cases.draw_query(random, f"new{place}", False, False, case.valued) for place in range(random.randint(0, 3))
     ]

@@ -31,7 +31,7 @@ def aggregate_cql(query, stream="clicks"):
     groups = f" PARTITION BY {groups}" if groups else ""
     return (
         f"{quote(query.name)}: SELECT TOP {query.k} {_called(query)} AS total FROM {stream} [{window}]{where} "
-        f"GROUP BY {keys}{groups} ORDER BY total DESC"
+        f"GROUP BY {keys}{groups}{_having(query)} ORDER BY total {query.order}"
     )
 
 
@@ -42,11 +42,15 @@ def aggregate_flink(query, stream="clicks", time="ts"):
     where = f" WHERE {writer.expression(query.where)}" if query.where is not None else ""
     return (
         f"{quote(query.name)}: SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {', '.join(groups)} "
-        f"ORDER BY total DESC) AS rn FROM (SELECT window_start, {_called(query)} AS total "
+        f"ORDER BY total {query.order}) AS rn FROM (SELECT window_start, {_called(query)} AS total "
         f"FROM TABLE(HOP(TABLE {stream}, DESCRIPTOR({time}), INTERVAL '{slide}' MICROSECONDS, "
         f"INTERVAL '{size}' MICROSECONDS, INTERVAL '{query.origin - size % slide}' MICROSECONDS)){where} "
-        f"GROUP BY {', '.join([*groups, writer.expression(query.key)])})) WHERE rn <= {query.k}"
+        f"GROUP BY {', '.join([*groups, writer.expression(query.key)])}{_having(query)})) WHERE rn <= {query.k}"
     )
+
+
+def _having(query):
+    return "" if query.having is None else f" HAVING {writer.expression(query.having)}"
 
 
 def _called(query):

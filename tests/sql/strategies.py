@@ -155,6 +155,8 @@ def aggregate_queries(draw, texts=None):
         value=draw(texts) if AGGREGATES[aggregate].needs_values else draw(st.one_of(st.none(), texts)),
         where=draw(st.one_of(st.none(), texts)),
         partition_by=draw(st.lists(texts, max_size=3, unique=True)),
+        order=draw(st.sampled_from(["desc", "asc"])),
+        having=draw(st.sampled_from([None, "count(*) >= 3", "score > -1.5 and count( * ) < 9"])),
         origin=origin,
         full_only=draw(st.booleans()),
     )

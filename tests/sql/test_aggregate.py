@@ -56,6 +56,11 @@ def test_flink_says_every_time_window(query):
         ("TOPK count(*), 5 BY KEY key OVER 30 MINUTES EVERY 5 MINUTES", {"key": "key"}),
         ("TOPK count(*), 5 BY KEY value OVER 30 MINUTES EVERY 5 MINUTES", {"key": "value"}),
         ("TOPK count(*), 5 BY KEY object % 3 OVER 30 MINUTES EVERY 5 MINUTES", {"key": "object % 3"}),
+        ("TOPK count(*) ASC, 5 BY page_id OVER 30 MINUTES EVERY 5 MINUTES", {"order": "asc"}),
+        (
+            "TOPK count(*), 5 BY page_id HAVING count(*) > 3 AND score < 9 OVER 30 MINUTES EVERY 5 MINUTES",
+            {"having": "count(*) > 3 AND score < 9"},
+        ),
         ("TOPK count(*), 5 BY method OVER 30 MINUTES EVERY 5 MINUTES", {"key": "method"}),
         ("TOPK count(*), 5 BY key OVER 30 MINUTES EVERY 5 MINUTES", {"key": "key"}),
         ("TOPK count(*), 5 BY key IS NULL OVER 30 MINUTES EVERY 5 MINUTES", {"key": "key IS NULL"}),
@@ -144,7 +149,8 @@ def test_a_query_over_arrays_has_no_sql():
         ),
         (f"SELECT TOP 5 page, site, count(*) {CQL} GROUP BY page ORDER BY count(*) DESC", "site is not in GROUP BY"),
         (f"SELECT TOP 5 page, count(*) {CQL} GROUP BY page ORDER BY clicks DESC", "the score 'clicks' is not an aggr"),
-        (f"SELECT TOP 5 * {CQL} GROUP BY page HAVING count(*) > 3 ORDER BY count(*) DESC", "HAVING is not supported"),
+        (f"SELECT TOP 5 * {CQL} GROUP BY page HAVING page > 3 ORDER BY count(*) DESC", "must begin with 'score'"),
+        ("TOPK count(*), 5 WITH TIES BY page OVER 1 HOUR", "does not support WITH TIES"),
         (
             (
                 f"{RANKED} ORDER BY n DESC) AS r "

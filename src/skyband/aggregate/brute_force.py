@@ -7,6 +7,7 @@ the evaluation of expressions over Arrow.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from fractions import Fraction
@@ -68,7 +69,21 @@ _SCORES: dict[str, Callable[[Sequence[float]], float]] = {
 
 # The fields that the definition here uses. A query with other ones has other answers.
 _DEFINED = frozenset(
-    ["name", "k", "size", "slide", "key", "aggregate", "value", "where", "partition_by", "origin", "full_only", "order"]
+    [
+        "name",
+        "k",
+        "size",
+        "slide",
+        "key",
+        "aggregate",
+        "value",
+        "where",
+        "partition_by",
+        "origin",
+        "full_only",
+        "order",
+        "having",
+    ]
 )
 
 
@@ -81,13 +96,31 @@ def defined_score(query: AggregateTopK) -> Callable[[Sequence[float]], float]:
     """
     others = [item.name for item in fields(query) if item.init and item.name not in _DEFINED]
     given = [name for name in others if getattr(query, name) != getattr(type(query), name)]
-    if query.aggregate not in _SCORES or given:
-        what = given[0] if given else "aggregate"
+    if not _SCORES.keys() >= set(query.aggregates) or given:
+        what = given[0] if given else "aggregate" if query.aggregate not in _SCORES else "having"
         raise UnsupportedError(
             f"query {query.name!r} has {what}={getattr(query, what)!r}, which verify cannot compute by brute force. "
             f"Verify a file with the aggregates {', '.join(_SCORES)}."
         )
     return _SCORES[query.aggregate]
+
+
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "<=": operator.le,
+    "<": operator.lt,
+    "=": operator.eq,
+    "<>": lambda score, bound: not math.isnan(score) and score != bound,
+}
+
+
+def meets(query: AggregateTopK, values: Sequence[float]) -> bool:
+    """Return whether the values of a key in a window meet the conditions of ``having=``; NaN meets none."""
+    return all(
+        _COMPARE[condition.operator](_SCORES[condition.aggregate](values), condition.bound)
+        for condition in query.conditions
+    )
 
 
 def by_definition(rows: pa.Table, workload: Workload[Any], *, time: str, id_: str | None = None) -> pa.Table:
@@ -173,8 +206,9 @@ def _ranked(
     sign = -1.0 if query.ascending else 1.0
     by_group: dict[int, list[tuple[float, int, int, int]]] = {}
     for (group, key), mine in by_key.items():
-        found = score(values[mine].tolist())
-        if not math.isnan(found):
+        listed = values[mine].tolist()
+        found = score(listed)
+        if not math.isnan(found) and meets(query, listed):
             by_group.setdefault(group, []).append((sign * found, int(at[mine].max()), key, mine[0]))
     for keys in by_group.values():
         for rank, (found, _, _, row) in enumerate(sorted(keys, reverse=True)[: query.k], 1):

@@ -26,6 +26,7 @@ from skyband.aggregate.kernels.partials import (
     TAIL,
     UNRANKABLE,
     State,
+    mark_ladders,
 )
 from skyband.aggregate.shape import AggregateShape
 from skyband.data.answer_log import RankedWindows
@@ -38,7 +39,7 @@ __all__ = ["AggregateEngine", "EngineAnswers", "KeyRows"]
 _FEW = 1024
 _PER_SLOT = ("added", "last", "open", "tails")
 _PER_TRACK = ("left", "place", "live", "heads", "dirty", "touched", "scores")
-_PER_PARTIAL = ("slots", "adds", "extremes", "older", "younger")
+_PER_PARTIAL = ("slots", "adds", "extremes", "ats", "ids", "older", "younger")
 _PER_PANE = ("lows", "firsts", "here")
 
 
@@ -48,6 +49,7 @@ class KeyRows(NamedTuple):
     slots: Ints
     positions: Ints  # empty: consecutive positions from first_position on
     values: Floats  # empty if all queries only count
+    ids: Ints  # empty if the shape is not identified
     first_position: int
 
 
@@ -70,6 +72,11 @@ class AggregateEngine:
         self._fetch: Callable[[int], None] = _reject_missing
         self._parts: list[EngineAnswers] = []
         self._out = _buffers(_FEW)
+
+    @property
+    def identified(self) -> int:
+        """Number of extremes whose rows have a position and an id."""
+        return len(self.shape.extremes) if self.shape.identified else 0
 
     @property
     def partials(self) -> int:
@@ -107,7 +114,7 @@ class AggregateEngine:
         values = rows.values if self.shape.values else np.empty(0)
         bits = values.view(np.int64)
         self._widen(self.addends.holding(bits))
-        arrivals = kernels.KeyArrivals(rows.slots, rows.positions, values, bits, rows.first_position)
+        arrivals = kernels.KeyArrivals(rows.slots, rows.positions, values, bits, rows.ids, rows.first_position)
         self._run(
             lambda progress: kernels.take_rows(
                 self._state, self._query_set, keys, self._room, arrivals, self._out, progress, first
@@ -133,6 +140,16 @@ class AggregateEngine:
                 self._state, self._query_set, keys, self._room, self._out, progress, to, first
             )
         )
+
+    def renumber_rows(self, renumber: Callable[[Ints], Ints]) -> None:
+        """Replace the ids of all rows that a later answer can contain."""
+        state = self._state
+        if not self.identified:
+            return
+        marks = np.zeros(state.slots.size, bool)
+        mark_ladders(state, np.arange(state.tails.shape[0]), marks)
+        used = np.flatnonzero(marks)
+        state.ids[used] = renumber(state.ids[used].ravel()).reshape(used.size, self.identified)
 
     def answers(self) -> list[EngineAnswers]:
         """Return the answers since the last call."""
@@ -203,6 +220,8 @@ class AggregateEngine:
             slots=np.zeros(_FEW, np.int64),
             adds=np.zeros((_FEW, width), np.int64),
             extremes=np.zeros((_FEW, extremes)),
+            ats=np.zeros((_FEW, self.identified), np.int64),
+            ids=np.zeros((_FEW, self.identified), np.int64),
             older=np.zeros((_FEW, extremes), np.int64),
             younger=np.zeros((_FEW, extremes), np.int64),
             lows=np.zeros(16, np.int64),

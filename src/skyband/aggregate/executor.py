@@ -27,6 +27,7 @@ class KeyBatch(NamedTuple):
     keys: pa.Array
     values: Floats  # empty if all queries only count
     positions: Ints  # empty on a count axis
+    ids: Ints
     groups: Ints | None  # None: no groups
 
 
@@ -56,7 +57,8 @@ class AggregateExecutor:
             keys = batch.keys.slice(low, _CHUNK)
             mine = slice(low, low + len(keys))
             slots = self.book.slots_of(keys, None if batch.groups is None else batch.groups[mine])
-            rows = KeyRows(slots, batch.positions[mine], batch.values[mine], self.objects)
+            ids = batch.ids[mine] if self.shape.identified else batch.ids[:0]
+            rows = KeyRows(slots, batch.positions[mine], batch.values[mine], ids, self.objects)
             self.engine.take_rows(rows, self.book.keys, groups, first)
             self.objects += len(keys)
             found += self._answered()
@@ -76,6 +78,10 @@ class AggregateExecutor:
         columns = {"key": self.book.values(windows.ids)}
         for name in set(parts[0].more).intersection(_NAMES):
             columns[name] = pa.array(np.concatenate([part.more[name] for part in parts]))
+        # Always, because answers of queries with and without rows are concatenated.
+        returned = np.array([query.row for query in self.shape.queries])[windows.queries]
+        rows = np.concatenate([part.more["row"] for part in parts])
+        columns["id"] = pa.array(rows, mask=~np.repeat(returned, windows.counts))
         windows = windows._replace(queries=self.places[windows.queries], groups=groups)
         return [KeyedAnswers(windows, pa.table(columns))]
 

@@ -38,6 +38,7 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
             f"  queries       {len(sharing)}: {', '.join(query.name for query in sharing)}",
             f"  panes         {span}; one partial per key and pane, computed {made}",
             f"  kept          partials of at most {counted(panes, 'pane')}, and a running score per key and query",
+            *_rows_kept(sharing),
             f"  work          each query adds and subtracts a partial once, not once for each of its {alive} windows",
         ]
     shown = kept if len(kept) <= _SHOWN else [*kept[:_SHOWN], "…"]
@@ -52,3 +53,11 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
         f"{counted(len(sources), 'set')} of partials; queries with the same key, value, filter and groups share one",
     ]
     return "\n".join(head + lines)
+
+
+def _rows_kept(queries: Sequence[AggregateTopK]) -> list[str]:
+    """Return a line about the rows that answers return, if there are any."""
+    names = dict.fromkeys(query.aggregate for query in queries if query.row)
+    if not names:
+        return []
+    return [f"  rows          the row of each {', '.join(names)} that can still be in an answer, with all its columns"]

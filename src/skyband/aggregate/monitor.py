@@ -14,7 +14,7 @@ from skyband.aggregate.query import AGGREGATES, AggregateTopK
 from skyband.data.answer_log import RankedWindows, joined
 from skyband.data.answer_table import arrow_schema
 from skyband.data.arrow import from_bytes, one, to_bytes
-from skyband.data.columns import length, refuse_other_lengths, score_column
+from skyband.data.columns import id_column, length, refuse_other_lengths, score_column
 from skyband.data.key_dictionary import KeyColumn, key_column, restored
 from skyband.data.validation import Batch as Checked
 from skyband.data.window_table import WindowQueries, window_table
@@ -37,6 +37,17 @@ _SCHEMA = FAMILIES["aggregate"].answers
 def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
     first = {"queries": saved["queries"], "since": [ALWAYS] * len(saved["queries"]), "lanes": saved["lanes"]}
     return {**saved, "cohorts": [first], "computed": True, "valid_from": {}, "ready": []}
+
+
+def _from_version_2(saved: dict[str, Any]) -> dict[str, Any]:
+    for cohort in saved["cohorts"]:
+        for lane in cohort["lanes"]:
+            none = np.zeros((lane["engine"]["slots"].size, 0), np.int64)
+            lane["engine"] |= {"ats": none, "ids": none}
+    if saved["pending_keys"] is not None:
+        rows = from_bytes(saved["pending_keys"])
+        saved["pending_keys"] = to_bytes(rows.append_column("id", pa.nulls(rows.num_rows, pa.int64())))
+    return {**saved, "has_ids": None}
 
 
 class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
@@ -70,7 +81,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
     """
 
     asks = AggregateTopK
-    state_format = StateFormat("aggregate monitor", [_from_version_1])
+    state_format = StateFormat("aggregate monitor", [_from_version_1, _from_version_2])
 
     def __init__(
         self,
@@ -84,6 +95,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         self._workload = self._checked(queries, computed)
         super().__init__(self._workload.axis, computed=computed)
         self._key_kind: pa.DataType | None = None
+        self._has_ids: bool | None = None  # whether rows have ids, not row numbers; None: no row yet
         self._all_grouped = False  # groups were pushed although no query has partition_by: they apply to all queries
         self._cohorts: list[Cohort] = []
         self._begin(self.queries, ALWAYS)
@@ -93,7 +105,9 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         """Number of partials held: one per key and pane that a window still needs."""
         return sum(lane.engine.partials for _, lane in self._lanes())
 
-    def push(self, positions: Any, keys: Any = None, values: Any = None, *, groups: Any = None) -> None:
+    def push(
+        self, positions: Any, keys: Any = None, values: Any = None, *, ids: Any = None, groups: Any = None
+    ) -> None:
         """Process the next rows of the stream. A rejected push changes nothing.
 
         Parameters
@@ -104,6 +118,9 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             The ranked keys: numbers, text, dates and so on. Rows with a null or NaN key are dropped.
         values
             The aggregated numbers. Rows with a null or NaN value are dropped. None if all queries count rows.
+        ids
+            One integer per row, for queries with ``row=True``, ``aggregate="latest"`` or ``aggregate="first"``: of
+            rows with the same position and value, the one with the larger id counts. None: row numbers.
         groups
             One value per row. Each group has separate windows and a separate top k. Null and NaN are one group.
         """
@@ -112,7 +129,8 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         self._refuse_missing_groups(groups)
         self._reject_missing_values(values)
         rows = length(keys, "keys")
-        refuse_other_lengths(rows, "keys", positions=positions, values=values, groups=groups)
+        refuse_other_lengths(rows, "keys", positions=positions, values=values, ids=ids, groups=groups)
+        names = self._names_of_rows(ids, rows)
         found = key_column(keys, earlier=self._key_kind)
         numbers = np.zeros(rows) if values is None else score_column(values, "values")
         if found.stored.null_count:
@@ -122,20 +140,30 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             self._all_grouped = True
         self._intake.adopt(checked)
         self._key_kind = self._key_kind or found.kind
-        self._take_in(checked, found, values is not None)
+        self._has_ids = self._has_ids if self._has_ids is not None or not rows else ids is not None
+        self._take_in(checked, found, values is not None, names)
         if self._intake.groups is not None and self._intake.groups.has_grown:
             self._forget_groups()
 
     def _table(self, pending: list[KeyedAnswers]) -> pa.Table:
         queries, groups, position = self.queries, self._intake.groups, self._intake.position_kind
         own = {"window_start": position, "window_end": position, "key": self._key_kind}
-        wanted = arrow_schema(_SCHEMA, own, group=None if groups is None else groups.kind or pa.null())
-        window_queries = WindowQueries([query.name for query in queries], [query.window.size for query in queries])
+        wanted = arrow_schema(
+            _SCHEMA,
+            own,
+            group=None if groups is None else groups.kind or pa.null(),
+            wanted=["id"] if any(query.row for query in queries) else [],
+        )
+        window_queries = WindowQueries(
+            [query.name for query in queries],
+            [query.window.size for query in queries],
+            [query.ascending for query in queries],
+        )
         windows, rows = _concatenated(pending, wanted.empty_table())
 
         def row_columns(places: Ints) -> dict[str, pa.Array]:
             found = rows.take(pa.array(places))
-            columns = {name: one(found[name]) for name in found.column_names}
+            columns = {name: one(found[name]) for name in found.column_names if name in wanted.names}
             return columns | {"key": restored(columns["key"], wanted.field("key").type)}
 
         windows = windows._replace(ids=np.arange(rows.num_rows))
@@ -171,6 +199,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         kind = pa.schema([] if self._key_kind is None else [("key", self._key_kind)])
         return {
             "all_grouped": self._all_grouped,
+            "has_ids": self._has_ids,
             "key_kind": kind.serialize().to_pybytes(),
             "pending": windows._asdict(),
             "pending_keys": to_bytes(rows) if rows.num_rows else None,
@@ -184,19 +213,36 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
     def _load(self, saved: dict[str, Any]) -> None:
         kinds = pa.ipc.read_schema(pa.py_buffer(saved["key_kind"]))
         self._key_kind = kinds.field(0).type if len(kinds) else None
-        self._all_grouped = saved["all_grouped"]
+        self._all_grouped, self._has_ids = saved["all_grouped"], saved["has_ids"]
         if saved["pending_keys"] is not None:
             self._pending = [KeyedAnswers(RankedWindows(**saved["pending"]), from_bytes(saved["pending_keys"]))]
         names = [query.name for query in self.queries]
         self._cohorts = [Cohort.load(state, names, self._all_grouped) for state in saved["cohorts"]]
 
-    def _take_in(self, checked: Checked, keys: KeyColumn, valued: bool) -> None:
+    def _names_of_rows(self, ids: Any, rows: int) -> Ints:
+        """Return the ids of pushed rows."""
+        if rows and self._has_ids is not None and self._has_ids != (ids is not None):
+            given, earlier = ("ids= is missing", "ids") if ids is None else ("ids= was given", "none")
+            raise InvalidInputError(
+                f"{given}, but earlier pushes had {earlier}, so rows could not be compared. Pass ids with every push, "
+                "or with none. This push was rejected."
+            )
+        names = np.arange(self._intake.rows, self._intake.rows + rows) if ids is None else id_column(ids)
+        if isinstance(names, pa.Array):
+            raise InvalidInputError(
+                f"ids must be integers for aggregate queries, got type {names.type}. Pass row numbers, or a data frame "
+                "with time= and id=, whose ids can be of any type. This push was rejected."
+            )
+        return names
+
+    def _take_in(self, checked: Checked, keys: KeyColumn, valued: bool, names: Ints) -> None:
         """Pass accepted rows to their executors and advance time to the newest row."""
         stored = keys.stored
         if checked.ids.size or checked.scores.size < checked.rows:
-            stored = stored.take(pa.array(checked.ids - checked.first_id, pa.int64()))
+            rows = checked.ids - checked.first_id
+            stored, names = stored.take(pa.array(rows, pa.int64())), names[rows]
         codes = None if checked.groups is None else checked.groups.codes
-        batch = KeyBatch(stored, checked.scores if valued else np.empty(0), checked.positions, codes)
+        batch = KeyBatch(stored, checked.scores if valued else np.empty(0), checked.positions, names, codes)
         if len(stored):
             self._feed(WHOLE, batch._replace(groups=None))
             if codes is not None:
@@ -220,7 +266,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         values = batch.values[order] if batch.values.size else batch.values
         for code in np.flatnonzero(np.diff(begins)).tolist():
             mine = slice(begins[code], begins[code + 1])
-            self._feed(code, KeyBatch(keys[mine], values[mine], batch.positions, None))
+            self._feed(code, KeyBatch(keys[mine], values[mine], batch.positions, batch.ids[order[mine]], None))
 
     def _feed(self, name: int, batch: KeyBatch) -> None:
         first = 0 if self._intake.axis == "count" or self._intake.first is None else self._intake.first
@@ -299,9 +345,11 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
 
     def _reject_missing_values(self, values: Any) -> None:
         for query in self.queries:
-            if values is None and AGGREGATES[query.aggregate].needs_values:
+            needy = [name for name in query.aggregates if AGGREGATES[name].needs_values]
+            if values is None and needy:
+                field = f"aggregate={query.aggregate!r}" if needy[0] == query.aggregate else f"having={query.having!r}"
                 raise InvalidInputError(
-                    f"values=None, but query {query.name!r} has aggregate={query.aggregate!r}, which needs values. "
+                    f"values=None, but query {query.name!r} has {field}, which needs values. "
                     "Pass values=; only aggregate='count' works without them. This batch was rejected."
                 )
 
@@ -319,13 +367,16 @@ def replay(
     keys: Any = None,
     values: Any = None,
     *,
+    ids: Any = None,
     groups: Any = None,
     time: str | None = None,
+    id: str | None = None,  # noqa: A002 - the name that Spark's calls have for it
 ) -> Any:
     """Return all answers over a stream that is in memory.
 
     The arguments are those of `Monitor.push`. The table has the columns ``query, [group,] window_start, window_end,
-    rank, key, score``, sorted by window end, query in workload order, group and rank.
+    rank, key, [id,] score``, sorted by window end, query in workload order, group and rank. For a data frame instead of
+    arrays, `time` and `id` name the columns with the event time and the id, as in `skyband.replay`.
 
     >>> import skyband as sb
     >>> clicks = sb.AggregateTopK(k=2, size="1 minute", slide="30 seconds", aggregate="count")
@@ -333,5 +384,6 @@ def replay(
     >>> table.select(["window_end", "rank", "key", "score"]).slice(2).to_pylist()[0]
     {'window_end': 60000000, 'rank': 1, 'key': 'hat', 'score': 2.0}
     """
-    found = replayed(queries, positions, {"keys": keys, "values": values, "groups": groups}, time=time, id_=None)
-    return Monitor(queries)._replayed(positions, keys, values, groups=groups) if found is None else found
+    arrays = {"keys": keys, "values": values, "ids": ids, "groups": groups}
+    found = replayed(queries, positions, arrays, time=time, id_=id)
+    return Monitor(queries)._replayed(positions, keys, values, ids=ids, groups=groups) if found is None else found

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from skyband.aggregate.query import AggregateTopK
 from skyband.queries.sharing import places_by
 from skyband.sharding.plan import ShardPlan
-from skyband.sharding.row_source import HIDDEN
+from skyband.sharding.row_source import HIDDEN, plain
 
 if TYPE_CHECKING:
     from skyband.aggregate.shape import AggregateShape
 
-__all__ = ["AggregatePlan", "AggregateScan", "is_key_name", "key_name", "scans_of"]
+__all__ = ["AggregatePlan", "AggregateScan", "group_name", "is_key_name", "key_name", "scans_of"]
 
 _KEY = f"{HIDDEN}key_"
+# The columns of partials and of the answers of shards. A group column with such a name has another one there.
+_OWN = ("pane", "last", "count", "infinite", "max", "min", "latest", "first", "end", "window")
+_OWN_PREFIXES = ("limb_", "square_")
 
 
 def key_name(scan: int) -> str:
@@ -32,6 +35,16 @@ def is_key_name(name: str) -> bool:
     (True, False)
     """
     return name.startswith(_KEY)
+
+
+def group_name(name: str) -> str:
+    """Return the name of a group column in tables of partials, whose own columns have other names.
+
+    >>> group_name("symbol"), group_name("count")
+    ('symbol', '__skyband_636f756e74')
+    """
+    taken = name.lower() in _OWN or name.lower().startswith(_OWN_PREFIXES)
+    return f"{HIDDEN}{name.encode().hex()}" if taken else plain(name)
 
 
 class AggregateScan(NamedTuple):
@@ -77,6 +90,9 @@ class AggregatePlan(ShardPlan):
     values: tuple[str | None, ...]  # per scan: the value column; None if all queries only count
     wanted: tuple[str, ...]  # per scan: whether the row counts; false if a field is missing, null if filtered out
     homes: tuple[str, ...]  # per scan: the column with the shard number of the key
+    id: str | None = None  # the column that orders rows with the same time
+    ids_given: bool = False  # whether it contains ids, not hashes: then it counts before the value
+    returned: tuple[str, ...] = ()  # the columns of a row that answers return
     utc: bool  # whether times are instants (TIMESTAMP), not local times (TIMESTAMP_NTZ)
     refuse_late: bool = False
 
@@ -100,6 +116,12 @@ class AggregatePlan(ShardPlan):
         from skyband.aggregate.shape import AggregateShape  # noqa: PLC0415 - compiled code that the driver does not need
 
         return AggregateShape(tuple(self.queries[place] for place in self.scans[scan].places))
+
+    @property
+    def row_fields(self) -> tuple[str, ...]:
+        """The columns that partials contain of the row of an extreme."""
+        mine = () if self.id is None or self.id in self.returned else (self.id,)
+        return mine + self.returned
 
     @cached_property
     def group_columns(self) -> tuple[str, ...]:

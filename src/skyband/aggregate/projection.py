@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from skyband.aggregate.plan import AggregatePlan, AggregateScan, key_name, scans_of
+from skyband.aggregate.plan import AggregatePlan, AggregateScan, group_name, key_name, scans_of
 from skyband.aggregate.query import AggregateTopK
 from skyband.errors import InvalidQueryError
 from skyband.queries.families import FAMILIES
@@ -15,6 +16,7 @@ __all__ = ["project", "taken"]
 
 _SCHEMA = FAMILIES["aggregate"].answers
 _TIME = f"{HIDDEN}time"
+_ID = f"{HIDDEN}id"
 
 
 def taken(request: ProjectionRequest) -> tuple[str, ...]:
@@ -27,7 +29,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     queries = request.workload.queries
     at = source.column(source.time(request.time))
     scans = scans_of(queries)
-    groups = [source.groups(scan.partition_by, queries[scan.places[0]]) for scan in scans]
+    groups = [_groups(source, scan, queries[scan.places[0]]) for scan in scans]
     keys = [_key(source, scan, queries[scan.places[0]]) for scan in scans]
     kinds = {source.described(source.kind_of(key)) for key in keys}
     if len(kinds) > 1:
@@ -36,6 +38,9 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
             "Cast the keys to one type, or use one workload per type."
         )
     numbers = range(len(scans))
+    returned_as = _returned(source, queries, [name for scan in scans for name in source.spelled(scan.partition_by)])
+    returned = {plain(name): old for name, old in returned_as.items()}
+    id_name, id_column = _id(source, request, returned)
     plan = AggregatePlan(
         queries=queries,
         shards=request.shards,
@@ -45,10 +50,13 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         values=tuple(f"{HIDDEN}value_{number}" if scans[number].value else None for number in numbers),
         wanted=tuple(f"{HIDDEN}wanted_{number}" for number in numbers),
         homes=tuple(f"{HIDDEN}home_{number}" for number in numbers),
+        id=id_name,
+        ids_given=request.id is not None,
+        returned=tuple(returned),
         utc=source.is_instant(source.kind_of(at)),
         refuse_late=request.refuse_late,
     )
-    columns: dict[str, Any] = {_TIME: at}
+    columns: dict[str, Any] = {_TIME: at, **{new: source.column(old) for new, old in returned.items()}, **id_column}
     columns |= {name: source.without_nan(column) for found in groups for name, column in found.items()}
     for number, scan in enumerate(scans):
         columns |= _row_columns(source, scan, number, plan, keys[number], [columns[name] for name in groups[number]])
@@ -57,12 +65,34 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         _SCHEMA.columns,
         {"window_start": bound, "window_end": bound, "key": source.kind_of(keys[0])},
         groups={name: source.kind_of(columns[name]) for name in plan.group_columns},
+        rest={name: source.kind_of(columns[name]) for name in returned},
     )
-    grouped = {plain(name): name for scan in scans for name in source.spelled(scan.partition_by)}
-    names = tuple(name for name, _ in fields)
-    return Projection(
-        columns=columns, plan=plan, fields=fields, names=tuple(grouped.get(name, name) for name in names), checked=()
-    )
+    shown = {group_name(name): name for scan in scans for name in source.spelled(scan.partition_by)}
+    shown |= dict(zip(returned, returned_as, strict=True))
+    names = tuple(shown.get(name, name) for name, _ in fields)
+    return Projection(columns=columns, plan=plan, fields=fields, names=names, checked=())
+
+
+def _groups(source: RowSource[Any, Any], scan: AggregateScan, query: AggregateTopK) -> dict[str, Any]:
+    """Return the group columns of a scan by their names in tables of partials."""
+    columns = source.groups(scan.partition_by, query).values()
+    return dict(zip(map(group_name, source.spelled(scan.partition_by)), columns, strict=True))
+
+
+def _returned(source: RowSource[Any, Any], queries: Sequence[AggregateTopK], groups: list[str]) -> dict[str, str]:
+    """Return the columns of a row that come back, by the name they have in answers: none if no query has row=True."""
+    return source.returned(queries, set(groups), row_copies=False) if any(query.row for query in queries) else {}
+
+
+def _id(
+    source: RowSource[Any, Any], request: ProjectionRequest, returned: Mapping[str, str]
+) -> tuple[str | None, dict[str, Any]]:
+    """Return the name of the column that orders rows with the same time, and the column if it is not returned."""
+    if not any(query.identified for query in request.workload) or (request.id is None and not returned):
+        return None, {}
+    if request.id is not None and (found := source.id(request.id)) in returned.values():
+        return next(new for new, old in returned.items() if old == found), {}
+    return _ID, {_ID: source.time_and_id(request.time, request.id)[1]}
 
 
 def _key(source: RowSource[Any, Any], scan: AggregateScan, query: AggregateTopK) -> Any:

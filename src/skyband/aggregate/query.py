@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import ClassVar, Literal, NamedTuple
 
+from skyband.aggregate.having import Condition, parse_having
 from skyband.errors import InvalidQueryError
 from skyband.queries.base import Query
 from skyband.queries.fields import (
@@ -26,7 +27,7 @@ from skyband.windows import SlidingWindow
 
 __all__ = ["AGGREGATES", "Aggregate", "AggregateTopK"]
 
-Aggregate = Literal["sum", "count", "max", "min", "avg", "stddev"]
+Aggregate = Literal["sum", "count", "max", "min", "avg", "stddev", "latest", "first"]
 
 
 class AggregateState(NamedTuple):
@@ -34,7 +35,7 @@ class AggregateState(NamedTuple):
 
     text: str
     powers: int = 0  # exact sums: 0 for the count only, 1 for the sum of values, 2 for the sum of squares too
-    extremes: tuple[str, ...] = ()  # subset of "max" and "min"
+    extremes: tuple[str, ...] = ()  # subset of "max", "min", "latest" and "first": the value of one row of the key
 
     @property
     def needs_values(self) -> bool:
@@ -49,6 +50,8 @@ AGGREGATES: dict[str, AggregateState] = {
     "min": AggregateState("the key's smallest value", extremes=("min",)),
     "avg": AggregateState("the mean of the key's values", powers=1),
     "stddev": AggregateState("the sample standard deviation of the key's values", powers=2),
+    "latest": AggregateState("the key's newest value", extremes=("latest",)),
+    "first": AggregateState("the key's oldest value", extremes=("first",)),
 }
 
 
@@ -56,8 +59,8 @@ AGGREGATES: dict[str, AggregateState] = {
 class AggregateTopK(Query):
     """The k keys with the highest aggregate of their values in every window ``[end - size, end)``.
 
-    A key may occur any number of times. Higher scores rank first. Ties are broken by the key seen last, then by the
-    larger key.
+    A key may occur any number of times. Higher scores rank first, with ``order="asc"`` lower scores. Ties are broken by
+    the key seen last, then by the larger key.
 
     Parameters
     ----------
@@ -72,8 +75,18 @@ class AggregateTopK(Query):
         SQL expressions for the key, the aggregated number, the filter and the groups. `skyband.aggregate.replay` and
         `skyband.aggregate.Monitor` take keys and values as arrays and need none of them.
     aggregate
-        ``"sum"``, ``"count"``, ``"max"``, ``"min"``, ``"avg"`` or ``"stddev"`` (sample standard deviation; keys with
-        one value are not ranked). ``"count"`` needs no value.
+        ``"sum"``, ``"count"``, ``"max"``, ``"min"``, ``"avg"``, ``"stddev"`` (sample standard deviation; keys with one
+        value are not ranked), ``"latest"`` or ``"first"`` (the key's newest or oldest value in the window; of rows with
+        the same time, that with the larger or smaller id). ``"count"`` needs no value.
+    row
+        Whether an answer also returns the row with the score, for ``"max"``, ``"min"``, ``"latest"`` and ``"first"``:
+        all its columns, or its id if the input is arrays. Of rows with the same value, the newest, then the one with
+        the larger id.
+    order
+        ``"desc"``: higher scores first, ``"asc"``: lower scores first.
+    having
+        Condition on the key's values in the window: only keys that meet it are ranked. Comparisons of ``score``,
+        ``count(*)`` or another aggregate of the value with a number, joined by ``and``: ``"count(*) >= 3"``.
     origin
         Anchor of the windows: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
     full_only
@@ -97,10 +110,14 @@ class AggregateTopK(Query):
     value: str | None = None
     where: str | None = None
     partition_by: Iterable[str] = ()
+    order: Literal["desc", "asc"] = "desc"
+    having: str | None = None
+    row: bool = False
     origin: datetime | str | int | None = None
     full_only: bool = False
     axis: Axis = field(init=False, compare=False)
     window: SlidingWindow = field(init=False, compare=False)
+    conditions: tuple[Condition, ...] = field(init=False, compare=False)  # of `having`
 
     def __post_init__(self) -> None:
         slide = self.size if self.slide is None else self.slide
@@ -109,11 +126,10 @@ class AggregateTopK(Query):
         key = checked_expression("key", self.key)
         value = checked_expression("value", self.value)
         aggregate = checked_choice("aggregate", self.aggregate, {name: kept.text for name, kept in AGGREGATES.items()})
-        if key is not None and value is None and AGGREGATES[aggregate].needs_values:
-            raise InvalidQueryError(
-                f"value=None, but aggregate={self.aggregate!r} needs values. Set value= to the column that holds them, "
-                "or use aggregate='count'."
-            )
+        conditions = parse_having(self.having, aggregate, value, tuple(AGGREGATES))
+        if key is not None and value is None:
+            _reject_missing_value(f"aggregate={aggregate!r}", [aggregate])
+            _reject_missing_value(f"having={self.having!r}", [condition.aggregate for condition in conditions])
         self._settle(
             {
                 "name": checked_name(self.name),
@@ -125,10 +141,14 @@ class AggregateTopK(Query):
                 "value": value,
                 "where": checked_expression("where", self.where),
                 "partition_by": checked_columns(self.partition_by),
+                "order": checked_choice("order", self.order, {"desc": "higher first", "asc": "lower first"}),
+                "row": _checked_row(self.row, aggregate),
+                "having": None if self.having is None else self.having.strip(),
                 "origin": window.origin,
                 "full_only": checked_flag("full_only", self.full_only),
                 "axis": axis,
                 "window": window,
+                "conditions": conditions,
             }
         )
 
@@ -142,7 +162,39 @@ class AggregateTopK(Query):
         """Short description of the ranking."""
         value = "" if self.value is None or self.aggregate == "count" else f" of {self.value}"
         ranked = "keys" if self.key is None else f"values of {self.key}"
-        return f"the {self.k} {ranked} with the highest {self.aggregate}{value}"
+        having = "" if self.having is None else f" having {self.having}"
+        which = "lowest" if self.ascending else "highest"
+        return f"the {self.k} {ranked} with the {which} {self.aggregate}{value}{having}"
+
+    @property
+    def ascending(self) -> bool:
+        """Whether lower scores rank first.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=3, size="1 hour", order="asc").ascending
+        True
+        """
+        return self.order == "asc"
+
+    @property
+    def identified(self) -> bool:
+        """Whether rows are compared by time and id: to return them, or to find the newest or oldest."""
+        return self.row or not {"latest", "first"}.isdisjoint(self.aggregates)
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether answers contain all columns of a row."""
+        return self.row
+
+    @property
+    def aggregates(self) -> tuple[str, ...]:
+        """The aggregates of a key that the query needs: for its score, and for `having`.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=3, size="1 hour", aggregate="avg", having="count(*) > 2").aggregates
+        ('avg', 'count')
+        """
+        return tuple(dict.fromkeys([self.aggregate, *(condition.aggregate for condition in self.conditions)]))
 
     def to_sql(self, *, named: bool = False) -> str | None:
         """Return the query as one line of SQL; None if it has no key, or fields that SQL cannot express.
@@ -159,3 +211,20 @@ class AggregateTopK(Query):
     def scan_key(self) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:
         """Return the fields that must be equal for queries to share partials: key, value, filter and groups."""
         return self.key, self.value, self.where, tuple(self.partition_by)
+
+
+def _checked_row(row: object, aggregate: str) -> bool:
+    if checked_flag("row", row) and not AGGREGATES[aggregate].extremes:
+        having_row = ", ".join(repr(name) for name, kept in AGGREGATES.items() if kept.extremes)
+        raise InvalidQueryError(
+            f"row=True, but the score of aggregate={aggregate!r} is not that of a single row, so there is no row to "
+            f"return. Omit row=, or use one of {having_row}."
+        )
+    return bool(row)
+
+
+def _reject_missing_value(given: str, aggregates: Iterable[str]) -> None:
+    if any(AGGREGATES[name].needs_values for name in aggregates):
+        raise InvalidQueryError(
+            f"value=None, but {given} needs values. Set value= to the column that holds them, or use aggregate='count'."
+        )

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.aggregate.addends import Addends
+from skyband.aggregate.extreme_rows import extreme_columns
 from skyband.aggregate.kernels.sums import sum_up
 from skyband.aggregate.plan import AggregatePlan
 from skyband.data.arrow import one
@@ -125,12 +126,18 @@ def _summed(plan: AggregatePlan, scan: int, table: pa.Table, firsts: dict[int, i
     lasts = np.full(samples.size, ALWAYS)
     extremes = np.full((samples.size, len(shape.extremes)), -np.inf)
     signs = shape.query_set(0).signs
-    sum_up(codes, positions, values, bits, addends.low, addends.powers, signs, adds, lasts, extremes)
+    summed = signs[:0] if shape.identified else signs
+    sum_up(codes, positions, values, bits, addends.low, addends.powers, summed, adds, lasts, extremes)
     rows = table.select([*plan.groups[scan], plan.keys[scan]]).take(pa.array(samples))
     columns = {column: one(rows[column]) for column in rows.column_names}
     columns |= {"pane": pa.array(panes[samples] * length + offset), "last": pa.array(lasts)}
     columns |= {column: pa.array(adds[:, place]) for place, column in enumerate(addends.names)}
-    columns |= {extreme: pa.array(extremes[:, place]) for place, extreme in enumerate(shape.extremes)}
+    if shape.identified:
+        row_columns = table.select(list(plan.row_fields))
+        for extreme, sign in zip(shape.extremes, signs.tolist(), strict=True):
+            columns |= extreme_columns(plan, extreme, codes, samples.size, positions, sign * values, row_columns)
+    else:
+        columns |= {extreme: pa.array(extremes[:, place]) for place, extreme in enumerate(shape.extremes)}
     partials = pa.table(columns)
     homes = _array(table[plan.homes[scan]], np.int64)[samples]
     for shard in np.unique(homes).tolist():

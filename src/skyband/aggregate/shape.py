@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from skyband.aggregate.having import OPERATORS
 from skyband.aggregate.kernels.key_top import CODES, EXTREME
-from skyband.aggregate.kernels.partials import AggregateQueries
+from skyband.aggregate.kernels.partials import BY_VALUE, NEWEST, OLDEST, AggregateQueries
 from skyband.aggregate.query import AGGREGATES, AggregateTopK
 from skyband.windows import AXIS_LIMIT, common_pane
 
-__all__ = ["AggregateShape"]
+__all__ = ["EXTREMES", "AggregateShape"]
 
 ALWAYS = -AXIS_LIMIT
+EXTREMES = {"max": BY_VALUE, "min": BY_VALUE, "latest": NEWEST, "first": OLDEST}  # how rows of a key are compared
 
 
 @dataclass(frozen=True)
@@ -38,20 +40,29 @@ class AggregateShape:
         return tuple(dict.fromkeys(query.window.size for query in self.queries))
 
     @property
+    def _aggregates(self) -> set[str]:
+        return {name for query in self.queries for name in query.aggregates}
+
+    @property
     def extremes(self) -> tuple[str, ...]:
         """The extremes that partials contain."""
-        kept = {name for query in self.queries for name in AGGREGATES[query.aggregate].extremes}
-        return tuple(name for name in ("max", "min") if name in kept)
+        kept = {extreme for name in self._aggregates for extreme in AGGREGATES[name].extremes}
+        return tuple(name for name in EXTREMES if name in kept)
+
+    @property
+    def identified(self) -> bool:
+        """Whether partials contain the position and the id of the rows of extremes: to return or to compare them."""
+        return any(query.identified for query in self.queries)
 
     @property
     def powers(self) -> int:
         """The highest power of the values that is summed: 0 for none, 1 for the values, 2 for their squares too."""
-        return max(AGGREGATES[query.aggregate].powers for query in self.queries)
+        return max(AGGREGATES[name].powers for name in self._aggregates)
 
     @property
     def values(self) -> bool:
         """Whether a query needs more than the number of values."""
-        return any(AGGREGATES[query.aggregate].needs_values for query in self.queries)
+        return any(AGGREGATES[name].needs_values for name in self._aggregates)
 
     @property
     def pane(self) -> tuple[int, int]:
@@ -67,7 +78,14 @@ class AggregateShape:
         """Return the queries as arrays. Limbs start with `low`; `since` has the smallest window start per query."""
         sizes, extremes = self.sizes, self.extremes
         codes = CODES | {name: EXTREME + place for place, name in enumerate(extremes)}
-        kinds = [(sizes.index(query.window.size), codes[query.aggregate]) for query in self.queries]
+        conditions = [
+            tuple((codes[one.aggregate], OPERATORS.index(one.operator), one.bound) for one in query.conditions)
+            for query in self.queries
+        ]
+        kinds = [
+            (sizes.index(query.window.size), codes[query.aggregate], query.ascending, having)
+            for query, having in zip(self.queries, conditions, strict=True)
+        ]
         rankings = sorted(set(kinds))
         order = sorted(range(len(self.queries)), key=kinds.__getitem__)
         found = [self.queries[place] for place in order]
@@ -82,14 +100,21 @@ class AggregateShape:
             full_only=_ints(query.full_only for query in found),
             since=_ints(ALWAYS if since is None else since[place] for place in order),
             places=_ints(order),
-            tracks_of=_ints(track for track, _ in rankings),
-            whats=_ints(what for _, what in rankings),
+            tracks_of=_ints(ranking[0] for ranking in rankings),
+            whats=_ints(ranking[1] for ranking in rankings),
+            directions=np.array([-1.0 if ranking[2] else 1.0 for ranking in rankings]),
+            conditions_end=np.cumsum(_ints(len(ranking[3]) for ranking in rankings)),
+            condition_whats=_ints(what for ranking in rankings for what, _, _ in ranking[3]),
+            operators=_ints(operator for ranking in rankings for _, operator, _ in ranking[3]),
+            bounds=np.array([bound for ranking in rankings for _, _, bound in ranking[3]], np.float64),
             spans=_ints(sizes),
-            signs=np.array([1.0 if name == "max" else -1.0 for name in extremes]),
+            signs=np.array([-1.0 if name == "min" else 1.0 for name in extremes]),
+            compared=_ints(EXTREMES[name] for name in extremes),
             pane=pane,
             offset=offset,
             low=low,
             powers=self.powers,
+            identified=int(self.identified),
         )
 
 

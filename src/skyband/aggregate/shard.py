@@ -11,12 +11,14 @@ import pyarrow.compute as pc
 
 from skyband.aggregate.addends import Addends
 from skyband.aggregate.engine import AggregateEngine
-from skyband.aggregate.kernels.partials import NEVER
+from skyband.aggregate.extreme_rows import added, at_name, row_columns
+from skyband.aggregate.kernels.partials import NEVER, NONE
 from skyband.aggregate.kernels.totals import Partials
 from skyband.aggregate.open_panes import OpenPanes
 from skyband.aggregate.plan import AggregatePlan
 from skyband.aggregate.query import AggregateTopK
 from skyband.aggregate.reducer import AggregateNote, pane_ends
+from skyband.aggregate.row_store import RowStore
 from skyband.aggregate.shape import AggregateShape
 from skyband.aggregate.state_store import StateStore, packed, unpacked
 from skyband.data.arrow import from_bytes, one, to_bytes
@@ -31,6 +33,13 @@ from skyband.windows import ALWAYS, AXIS_LIMIT
 
 __all__ = ["SHARD", "AggregateShard", "merged"]
 
+_ROW = "row."  # prefix of the columns of returned rows, in answers of shards
+
+
+def _from_version_2(saved: dict[str, Any]) -> dict[str, Any]:
+    none = np.zeros((saved["totals"]["ladder"].size, 0), np.int64)
+    return {**saved, "totals": {**saved["totals"], "ats": none, "ids": none}, "rows": None}
+
 
 class AggregateShard(Shard):
     """The keys of one scan that hash to this shard, with their totals.
@@ -40,7 +49,7 @@ class AggregateShard(Shard):
     """
 
     plan: AggregatePlan
-    state_format = StateFormat("aggregate shard", [unchanged], pack=packed, unpack=unpacked)
+    state_format = StateFormat("aggregate shard", [unchanged, _from_version_2], pack=packed, unpack=unpacked)
     note_type = AggregateNote
 
     def __init__(self, plan: AggregatePlan, number: int, segments: Segments | None = None) -> None:
@@ -54,6 +63,7 @@ class AggregateShard(Shard):
         self._pane = self._engine.shape.pane
         self._waiting = OpenPanes(self.segments, self._pane, plan.keys[self.scan])
         self._arrived: pa.Table | None = None  # partials of this step
+        self._rows = RowStore()  # the rows that answers may return
         self._groups: list[tuple[Any, ...]] = []  # group values by code
         self._codes: dict[tuple[Any, ...], int] = {}
         self._kinds: pa.Schema | None = None  # of the groups and the key
@@ -99,7 +109,10 @@ class AggregateShard(Shard):
         unrankable = self._engine.counters()["unrankable"]
         more, self._unrankable = unrankable - self._unrankable, unrankable
         held = self._engine.partials + len(self._waiting)
-        return self._answers(), Tally(candidates=held, unrankable=more)
+        found = self._answers()
+        if self._rows.is_full:
+            self._engine.renumber_rows(self._rows.retain)
+        return found, Tally(candidates=held, unrankable=more)
 
     @property
     def next_end(self) -> int | None:
@@ -113,10 +126,14 @@ class AggregateShard(Shard):
     def _take_in(self, table: pa.Table) -> None:
         name = self.plan.keys[self.scan]
         self._kinds = pa.schema([table.schema.field(column) for column in (*self._columns, name)])
+        shape = self._engine.shape
+        if shape.identified:  # the rows of extremes are compared here: the engine does not see their ids
+            panes = pa.array(pane_ends(table, self._pane) - self._pane[0])
+            table = table.set_column(table.column_names.index("pane"), "pane", panes)
+            table = added(self.plan, self.scan, table)
         table = table.take(pc.sort_indices(table["pane"]))
         codes = self._group_codes(table) if self._columns else None
         slots = self._book.slots_of(key_column(one(table[name])).stored, codes)
-        shape = self._engine.shape
         addends = Addends(shape.powers).named_in(table.column_names)
         adds = [_numbers(_column(table, column, 0)) for column in addends.names]
         extremes = [_numbers(_column(table, column, -np.inf)) for column in shape.extremes]
@@ -126,8 +143,27 @@ class AggregateShard(Shard):
             lows=_numbers(table["pane"]),
             adds=np.stack(adds, axis=1),
             extremes=np.stack(extremes, axis=1) if extremes else np.empty((table.num_rows, 0)),
+            **self._extreme_rows(table),
         )
         self._engine.take_partials(partials, addends, self._book.keys, max(1, len(self._groups)), self._first)
+
+    def _extreme_rows(self, table: pa.Table) -> dict[str, Any]:
+        """Return the positions and the numbers of the rows of extremes."""
+        names = self._engine.shape.extremes if self._engine.identified else ()
+        ats = [_numbers(_column(table, at_name(name), ALWAYS)) for name in names]
+        numbers = [self._added_rows(table, name) for name in names]
+        nothing = np.empty((table.num_rows, 0), np.int64)
+        return {
+            "ats": np.stack(ats, axis=1) if names else nothing,
+            "ids": np.stack(numbers, axis=1) if names else nothing,
+        }
+
+    def _added_rows(self, table: pa.Table, extreme: str) -> Ints:
+        """Store the rows of an extreme, if answers return them, and return their numbers."""
+        found = {name: column for name, column in row_columns(table, extreme).items() if name in self.plan.returned}
+        if not found:
+            return np.full(table.num_rows, NONE)
+        return self._rows.add(pa.table({name: one(table[column]) for name, column in found.items()}))
 
     def _change_queries(self, before: tuple[AggregateTopK, ...], since: dict[str, int]) -> None:
         """Continue with changed queries. New queries start after the newest row.
@@ -171,7 +207,12 @@ class AggregateShard(Shard):
             for name in self._columns:
                 columns[name] = one(groups[name]).take(codes)
             columns["end"] = pa.array(np.repeat(windows.ends, windows.counts))
-            columns |= {name: pa.array(column) for name, column in more.items()}
+            columns["last"] = pa.array(more["last"])
+            if self.plan.returned:
+                returned = np.array([query.row for query in self._engine.shape.queries])[windows.queries]
+                numbers = np.where(np.repeat(returned, windows.counts), more["row"], NONE)
+                rows = self._rows.take(numbers)
+                columns |= {f"{_ROW}{name}": one(rows[name]) for name in rows.column_names}
             columns[names[-1]] = restored(self._book.values(windows.ids), self._kinds.field(names[-1]).type)
             columns["score"] = pa.array(windows.keys)
             tables.append(pa.table(columns))
@@ -192,6 +233,7 @@ class AggregateShard(Shard):
         self._book.forget()
         book = self._book.state()
         slots = book["slots"]
+        self._engine.renumber_rows(self._rows.retain)
         used, codes = np.unique(book["groups"], return_inverse=True)
         groups = [self._groups[code] for code in used.tolist()] if self._columns else []  # unused groups are dropped
         keys = pa.table({"key": self._book.values(slots)})
@@ -208,6 +250,7 @@ class AggregateShard(Shard):
             "book": {**book, "slots": slots.astype(np.int32), "groups": codes.astype(np.int32)},
             "keys": to_bytes(keys),
             "totals": self._store.spill(slots),
+            "rows": self._rows.state(),
         }
 
     def load(self, saved: dict[str, Any]) -> None:
@@ -235,6 +278,7 @@ class AggregateShard(Shard):
         book = {**saved["book"], **{name: saved["book"][name].astype(np.int64) for name in ("slots", "groups")}}
         self._book.load(book, one(from_bytes(saved["keys"])["key"]))
         self._store.restore(AggregateShape(before), saved["totals"], book["slots"], self._book.keys.prefix.size)
+        self._rows.load(saved["rows"])
         self._unrankable = self._engine.counters()["unrankable"]
 
 
@@ -250,7 +294,7 @@ def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Tab
 
     Each key belongs to one shard, so the overall top k is contained in the shards' top k.
     """
-    table = pa.concat_tables(tables).combine_chunks()
+    table = pa.concat_tables(tables, promote_options="default").combine_chunks()
     groups, key = plan.groups[scan], plan.keys[scan]
     windows = group_rows(table, ["query", *groups, "end"]).codes
     ends, queries = _numbers(table["end"]), _numbers(table["query"])
@@ -279,14 +323,20 @@ def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Tab
     }
     for name in plan.group_columns:
         columns[name] = one(chosen[name]) if name in groups else pa.nulls(order.size)
+    directions = np.array([-1.0 if query.ascending else 1.0 for query in plan.queries])
     found = {
+        "score": pa.array(_numbers(chosen["score"]) * directions[queries[order]]),
         "window_start": pa.array(ends[order] - sizes[queries[order]]).cast(bound),
         "window_end": pa.array(ends[order]).cast(bound),
         "rank": pa.array(ranks.astype(np.int32)),
         "key": one(chosen[key]),
     }
     names = FAMILIES["aggregate"].answers.names[1:]
-    return pa.table(columns | {name: found[name] if name in found else one(chosen[name]) for name in names})
+    columns |= {name: found[name] if name in found else one(chosen[name]) for name in names}
+    for name in plan.returned:
+        known = f"{_ROW}{name}" in chosen.column_names
+        columns[name] = one(chosen[f"{_ROW}{name}"]) if known else pa.nulls(order.size)
+    return pa.table(columns)
 
 
 def _column(table: pa.Table, name: str, otherwise: Any) -> Any:

@@ -7,9 +7,7 @@ query without a key has nothing to rank.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import fields
 
-from skyband.aggregate.query import AggregateTopK
 from skyband.sql.aggregation import AggregateCall
 from skyband.sql.cursor import spelled_name
 from skyband.sql.expression import Expression
@@ -21,13 +19,19 @@ __all__ = ["read", "settle"]
 
 _SHAPE = "the form is TOPK sum(bytes), 10 BY KEY client PARTITION BY country OVER 1 HOUR EVERY 1 MINUTE"
 _ONE_KEY = "a query has one key; make one of several, as in concat_ws('/', a, b)"
-_FIELDS = frozenset(item.name for item in fields(AggregateTopK))
 _BOUNDS = ("window_start", "window_end", "window_time")
 
 
 def read(draft: StatementDraft, stops: Collection[str]) -> bool:
-    """Parse ``BY KEY expression`` of the short dialect. `stops` are the words that end an expression."""
+    """Parse ``HAVING``, and ``BY KEY`` of the short dialect. `stops` are the words that end an expression."""
     cursor = draft.cursor
+    if cursor.sees("HAVING"):
+        draft.once("having", "HAVING")
+        cursor.expect("HAVING")
+        at = cursor.place
+        draft.put("having", cursor.expression(stops, "the condition after HAVING").text, at)
+        draft.rank_keys()
+        return True
     if draft.spelling != "topk" or not cursor.sees("BY", "KEY") or not begins_key(cursor.tokens[cursor.at + 2 :]):
         return False
     draft.once("key", "BY KEY")
@@ -48,15 +52,10 @@ def settle(draft: StatementDraft) -> None:
     key, groups = _key_and_groups(draft, call)
     draft.put("key", key.text, key.start)
     draft.fields["partition_by"] = tuple(group.text for group in groups)
-    if draft.fields.get("order") == "desc" and "order" not in _FIELDS:
-        del draft.fields["order"]
-    for field, what, hint in (
-        ("order", "ASC", "the highest scores rank first: write DESC"),
-        ("ties", "WITH TIES and RANK()", "of equal scores the key seen last ranks first"),
-    ):
-        if field in draft.fields and field not in _FIELDS:
-            message = f"a query that ranks keys does not support {what}"
-            raise draft.cursor.fail(message, hint, at=draft.places[field])
+    if "ties" in draft.fields:
+        message = "a query that ranks keys does not support WITH TIES and RANK()"
+        hint = "of equal scores the key seen last ranks first"
+        raise draft.cursor.fail(message, hint, at=draft.places["ties"])
 
 
 def _call(draft: StatementDraft) -> AggregateCall:

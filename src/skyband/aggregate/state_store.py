@@ -85,6 +85,8 @@ class StateStore:
             "older": _since(state.older[on_ladders], head),
             "younger": _since(state.younger[on_ladders], head),
             "extremes": state.extremes[on_ladders],
+            "ats": state.ats[on_ladders],
+            "ids": state.ids[on_ladders],
         }
 
     def restore(self, before: AggregateShape, saved: dict[str, Any], slots: Ints, size: int) -> None:
@@ -110,6 +112,7 @@ class StateStore:
         state.lows[panes], state.firsts[panes] = saved["lows"], saved["firsts"]
         on_ladders = _numbered(saved["ladder"], head) & (state.slots.size - 1)
         state.extremes[on_ladders] = saved["extremes"]
+        state.ats[on_ladders], state.ids[on_ladders] = saved["ats"], saved["ids"]
         state.older[on_ladders], state.younger[on_ladders] = (
             _numbered(saved[name], head) for name in ("older", "younger")
         )
@@ -180,6 +183,7 @@ def _rearranged(saved: dict[str, Any], before: AggregateShape, shape: AggregateS
     has = Addends(shape.powers, had.low, had.limbs) if before.powers and shape.powers else Addends(shape.powers)
     tracks = [before.sizes.index(size) if size in before.sizes else None for size in shape.sizes]
     extremes = [before.extremes.index(name) if name in before.extremes else None for name in shape.extremes]
+    identified = [place if before.identified else None for place in extremes] if shape.identified else []
     nothing = np.zeros((keys, has.width), np.int64)
     found = [nothing if t is None else fitted(held[t], had, has) for t in tracks]
     last = int(saved["clock"][LAST_PANE])
@@ -196,6 +200,7 @@ def _rearranged(saved: dict[str, Any], before: AggregateShape, shape: AggregateS
         "heads": _picked(by_track, extremes, NONE),
         **{name: _picked(saved[name], extremes, NONE) for name in ("tails", "older", "younger")},
         "extremes": _picked(saved["extremes"], extremes, -np.inf),
+        **{name: _picked(saved[name], identified, NONE) for name in ("ats", "ids")},
     }
 
 
@@ -251,6 +256,8 @@ def _empty(engine: AggregateEngine, saved: dict[str, Any], size: int) -> State:
         slots=np.zeros(partials, np.int64),
         adds=np.zeros((partials, width), np.int64),
         extremes=np.zeros((partials, extremes)),
+        ats=np.zeros((partials, engine.identified), np.int64),
+        ids=np.zeros((partials, engine.identified), np.int64),
         older=np.zeros((partials, extremes), np.int64),
         younger=np.zeros((partials, extremes), np.int64),
         lows=np.zeros(panes, np.int64),

@@ -7,11 +7,13 @@ definition of a query.
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from skyband.aggregate.brute_force import defined_score
+from skyband.aggregate.brute_force import defined_score, meets
 from skyband.aggregate.query import AggregateTopK
 from skyband.queries.workload import Workload
 from skyband.spark.expressions import quoted, window_ends
@@ -46,11 +48,13 @@ def _answers(rows: DataFrame, query: AggregateTopK, groups: list[str], time: str
     if query.full_only:
         first = objects.agg(sf.min(_AT)).first()
         windowed = windowed.where(sf.col(_END) - query.window.size >= (first[0] if first and first[0] else 0))
-    scored = windowed.groupBy(_END, *mine.values(), _KEY).agg(_score(query), sf.max(_AT).alias(_AT))
+    listed = sf.udf(partial(meets, query), "boolean", useArrow=False)(sf.collect_list(_VALUE))
+    met = sf.lit(True) if query.having is None else listed
+    scored = windowed.groupBy(_END, *mine.values(), _KEY).agg(_score(query), sf.max(_AT).alias(_AT), met.alias("__met"))
     best_first = Window.partitionBy(_END, *mine.values()).orderBy(
         sf.col(_SCORE).asc() if query.ascending else sf.col(_SCORE).desc(), sf.col(_AT).desc(), sf.col(_KEY).desc()
     )
-    ranked = scored.where(f"not isnan({_SCORE})").withColumn("rank", sf.row_number().over(best_first))
+    ranked = scored.where(f"__met and not isnan({_SCORE})").withColumn("rank", sf.row_number().over(best_first))
     return ranked.where(f"rank <= {query.k}").select(
         sf.lit(query.name).alias("query"),
         *((sf.col(mine[name]) if name in mine else sf.lit(None)).alias(name) for name in groups),

@@ -13,7 +13,6 @@ from pyspark.sql import types as st
 
 from skyband.connectors.source import Reading, SourceModel
 from skyband.errors import InvalidInputError, SkybandError, UnknownNameError
-from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
 from skyband.sharding.row_source import HIDDEN
 from skyband.spark.expressions import TIMES, quoted, reason, unlogged
@@ -111,7 +110,7 @@ def _valid_rows(name: str, stream: SourceModel, rows: DataFrame) -> DataFrame:
 
 def named_in(stream: SourceModel, asked: Workload[Any] | None) -> str | None:
     """Return all text in which a column can be named, in lower case; None if answers return whole rows."""
-    if asked is None or family_of(asked).supports("whole rows"):
+    if asked is None or any(query.whole_rows for query in asked):
         return None
     texts = [*stream.columns.values(), stream.time, stream.id]
     for query in asked:

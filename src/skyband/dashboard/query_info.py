@@ -8,7 +8,7 @@ from typing import Any
 
 from skyband.queries import Query
 from skyband.queries.answer_schema import CHANGE_COLUMNS
-from skyband.queries.families import FAMILIES, family_of
+from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 
 __all__ = ["ADDED_COLUMNS", "QueryInfo", "query_infos", "stream_of"]
@@ -92,6 +92,6 @@ def _query_info(query: Query, stream: str, id_: str | None) -> QueryInfo:
         by=query.score_text,
         axis=query.axis,
         ascending=query.ascending,
-        id=id_ if family_of(query).supports("whole rows") else None,
+        id=id_ if query.whole_rows else None,
         query=query,
     )

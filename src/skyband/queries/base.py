@@ -52,6 +52,16 @@ class Query:
         return False
 
     @property
+    def whole_rows(self) -> bool:
+        """Whether answers contain all columns of a row.
+
+        >>> import skyband as sb
+        >>> sb.TopK(k=1, size=10).whole_rows, sb.AggregateTopK(k=1, size=10).whole_rows
+        (True, False)
+        """
+        return False
+
+    @property
     def score_text(self) -> str | None:
         """A short description of the score; None if the input contains it.
 

@@ -32,7 +32,6 @@ Feature = Literal[
     "cost",  # of one more query
     "timeline",  # a plan that can be drawn
     "verification",  # by brute force in Spark SQL
-    "whole rows",  # answers contain all columns of a row
 ]
 
 
@@ -144,7 +143,9 @@ FAMILIES: dict[str, Family] = {
             name="aggregate",
             query="AggregateTopK",
             namespace="skyband.aggregate",
-            answers=_schema(*_WINDOW, "key", "score number", ranked=["key"]),
+            answers=_schema(
+                *_WINDOW, "key", "score number", ranked=["key"], row_id=AnswerColumn("id", "own", True, True)
+            ),
             clauses=True,
             lacks={
                 "add to count windows": _NOT_COUNTED,
@@ -158,7 +159,6 @@ FAMILIES: dict[str, Family] = {
                 "arrays to skyband.aggregate.Monitor, which supports both.",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
-                "whole rows": "an answer contains keys and their scores.",
             },
         ),
         Family(
@@ -179,7 +179,6 @@ FAMILIES: dict[str, Family] = {
                 f"it, so objects cannot move to another shard. {_KEEP_SHARDS}",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
-                "whole rows": "an answer contains objects and their scores.",
             },
         ),
         Family(
@@ -201,7 +200,6 @@ FAMILIES: dict[str, Family] = {
                 "cost": _NO_COST,
                 "verification": "a plan decides at which moments it is answered, and probabilities are rounded, so "
                 "there is no table to compare with. Verify a file without that stream.",
-                "whole rows": "an answer contains ids, scores and probabilities.",
             },
         ),
     )

@@ -243,7 +243,7 @@ class RowSource(ABC, Generic[C, K]):
         every query does not come back twice.
         """
         grouped = {name.lower() for name in groups}
-        scores_only = all((query.by or "").strip().lower() == "score" for query in queries)
+        scores_only = all((getattr(query, "by", None) or "").strip().lower() == "score" for query in queries)
         found = {}
         for column, kind in self.kinds:
             name = column

@@ -74,7 +74,8 @@ def answers(
 
     - top-k: ``query``, the partition columns (null for queries without them), ``window_start``, ``window_end``,
       ``rank``, ``score``, then the row's other columns;
-    - aggregates: ``query``, the partition columns, ``window_start``, ``window_end``, ``rank``, ``key``, ``score``;
+    - aggregates: ``query``, the partition columns, ``window_start``, ``window_end``, ``rank``, ``key``, ``score``,
+      then the row's columns if a query has ``row=True``;
     - incomplete streams: ``query``, ``time``, ``rank``, ``object``, ``score``;
     - uncertain streams: ``query``, ``time``, ``rank``, ``id``, ``score``, ``probability``.
 

@@ -183,14 +183,13 @@ _TAIL: dict[str, Callable[[StatementDraft], None]] = {
     "GROUP": _read_keys,
     "ORDER": _read_order,
     "LIMIT": _read_limit,
-    **dict.fromkeys((*UNCERTAIN, *INCOMPLETE), _read_family),
+    **dict.fromkeys((*UNCERTAIN, *INCOMPLETE, "HAVING"), _read_family),
 }
 _SHOWN = (
     ("RANGE", "ROWS", "SLIDE", "FREQUENCY", "ORIGIN", "FULL", "']'"),
     ("WHERE", "GROUP BY", "PARTITION BY", "FREQUENCY", "ORDER BY", "LIMIT", "PROBABILITY", "RULE"),
 )
 _INSTEAD = {
-    "HAVING": "HAVING is not supported; filter rows with WHERE",
     "EVERY": "inside [...] write the slide with SLIDE",
     "OFFSET": "OFFSET is not supported: answers begin with rank 1; to align windows, use ORIGIN inside [...]",
     "AS": "write the name first, as in name: SELECT TOP 10 * FROM ...",

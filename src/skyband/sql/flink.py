@@ -178,7 +178,7 @@ def _read_aggregation(draft: StatementDraft) -> None:
     draft.aggregation.grouped = True
     draft.rank_keys()
     if cursor.sees("HAVING"):
-        raise cursor.fail("HAVING is not supported", "filter rows with WHERE, before GROUP BY")
+        draft.read_family_clause(_STOPS)
     if cursor.peek() is None:
         raise cursor.fail("'(' is not closed", "close the subquery with ')'", at=opening)
     cursor.expect_symbol(")", AGGREGATION)

@@ -4,7 +4,7 @@
 [name:] TOPK [score [ASC],] k [ASC] [WITH TIES] [WHERE condition] [BY group, …]
     OVER size [CUMULATIVE] [AT TIME ZONE 'zone' [WEEK START day]] [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
 
-[name:] TOPK aggregate(value), k [WHERE condition] BY KEY key [PARTITION BY group, …]
+[name:] TOPK aggregate(value) [ASC], k [WHERE condition] BY KEY key [PARTITION BY group, …] [HAVING condition]
     OVER size [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
 
 [name:] TOPK aggregate(value), k [WHERE condition] OBJECT object [STREAM label] [STREAMS (name, …)]
@@ -48,6 +48,7 @@ AGGREGATE = frozenset(
         "value",
         "where",
         "partition_by",
+        "having",
         "origin",
         "full_only",
         "order",
@@ -58,7 +59,7 @@ CERTAIN = ("FROM", "WHERE", "BY", "OVER", "EVERY", "ORIGIN", "FULL")
 INCOMPLETE = ("OBJECT", "STREAMS", "VALUE", "BOUNDS", "OCCURRENCES", "METHOD", "INTERVALS")
 CLAUSES = (*CERTAIN, *UNCERTAIN, *INCOMPLETE)
 # Keywords that end an expression in the short dialect.
-STOPS = frozenset({*CLAUSES, "PARTITION", "ASC", "DESC", "NULLS", "WITH"})
+STOPS = frozenset({*CLAUSES, "HAVING", "PARTITION", "ASC", "DESC", "NULLS", "WITH"})
 
 # Words that can follow an operand, so that KEY before them is a column.
 _AFTER_OPERAND = STOPS | {
@@ -126,6 +127,8 @@ def write_aggregate(query: Mapping[str, Any], *, named: bool = False) -> str:
     parts.append(f"BY KEY {_key(query['key'])}")
     if query["partition_by"]:
         parts.append(f"PARTITION BY {', '.join(map(expression, query['partition_by']))}")
+    if query["having"] is not None:
+        parts.append(f"HAVING {expression(query['having'])}")
     return " ".join([*parts, *_windows(query)])
 
 

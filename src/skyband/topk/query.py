@@ -117,6 +117,11 @@ class TopK(Query):
         """Whether lower scores are better."""
         return self.order == "asc"
 
+    @property
+    def whole_rows(self) -> bool:
+        """Whether answers contain all columns of a row."""
+        return True
+
     def _windowed(self) -> dict[str, Any]:
         """The fields that define the query's windows, normalized."""
         kind = {name: getattr(self, name) for name in ("zone", "week_start", "cumulative")}
@@ -256,6 +261,11 @@ class ListedTopK(TopK):
     def window_text(self) -> str:
         """A short description of the windows."""
         return f"{len(self.windows.ends):,} windows of up to {self.size}"
+
+    @property
+    def whole_rows(self) -> bool:
+        """Whether answers contain all columns of a row."""
+        return True
 
     def _windowed(self) -> dict[str, Any]:
         return {"axis": "time", "window": self.windows, "size": spelled("time", self.windows.longest)}

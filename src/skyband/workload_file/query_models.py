@@ -205,6 +205,19 @@ class AggregateSection(_SlidingQuery):
         examples=["bytes"],
     )
     aggregate: Aggregate = Field(default="sum", description="The aggregate function over a key's values.")
+    order: Literal["desc", "asc"] = Field(
+        default="desc", description="The order of scores: highest first (desc) or lowest first (asc)."
+    )
+    having: Text | None = Field(
+        default=None,
+        description="A condition on a key's values in the window: comparisons of score, count(*) or another aggregate "
+        "with a number, joined by and. Only keys that meet it are ranked.",
+        examples=["count(*) >= 3"],
+    )
+    row: bool = Field(
+        default=False,
+        description="Whether an answer also returns the row with the score; for max, min, latest and first.",
+    )
 
 
 class _EveryQuery(_WindowQuery):
@@ -239,7 +252,7 @@ class IncompleteSection(_EveryQuery):
     streams: Labels = Field(description="The names of all streams.", examples=[["r1", "r2"]])
     aggregate: Aggregate = Field(
         default="sum",
-        description="The aggregate function over an object's attributes; count and stddev are not supported.",
+        description="The aggregate function over an object's attributes; only sum, max, min and avg are supported.",
     )
     formula: Text | None = Field(
         default=None,

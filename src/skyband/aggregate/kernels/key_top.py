@@ -30,6 +30,12 @@ AVG = 1
 TALLY = 2
 STDDEV = 3
 EXTREME = 4  # and higher codes: the extremes, in their order
+# AggregateQueries.operators, in the order of `having.OPERATORS`
+AT_LEAST = 0
+ABOVE = 1
+AT_MOST = 2
+BELOW = 3
+EQUAL = 4
 CODES = {"sum": SUM, "avg": AVG, "count": TALLY, "stddev": STDDEV}
 
 
@@ -119,15 +125,49 @@ def score_of(state: State, query_set: AggregateQueries, track: int, what: int, s
     return total / count if what == AVG else total
 
 
+@inner_kernel
+def holds(score: float, operator: int, bound: float) -> bool:
+    """Return whether a score meets a condition; NaN meets none."""
+    if operator == AT_LEAST:
+        return score >= bound
+    if operator == ABOVE:
+        return score > bound
+    if operator == AT_MOST:
+        return score <= bound
+    if operator == BELOW:
+        return score < bound
+    return score == bound if operator == EQUAL else score < bound or score > bound
+
+
+@kernel
+def meets_conditions(
+    state: State, query_set: AggregateQueries, track: int, ranking: int, slot: int, room: KeyScratch
+) -> bool:
+    """Return whether a key meets all conditions of a ranking."""
+    for i in range(query_set.conditions_end[ranking - 1] if ranking else 0, query_set.conditions_end[ranking]):
+        score = score_of(state, query_set, track, query_set.condition_whats[i], slot, room)
+        if not holds(score, query_set.operators[i], query_set.bounds[i]):
+            return False
+    return True
+
+
 @kernel
 def score_again(state: State, query_set: AggregateQueries, track: int, room: KeyScratch) -> None:
     """Rescore the changed keys of a track's window, for all its rankings."""
     stale = state.stale[track]
     for ranking in range(query_set.whats.size):
         if query_set.tracks_of[ranking] == track:
+            direction = query_set.directions[ranking]
             for i in range(stale):
                 slot = state.touched[track, i]
-                state.scores[ranking, slot] = score_of(state, query_set, track, query_set.whats[ranking], slot, room)
+                score = score_of(state, query_set, track, query_set.whats[ranking], slot, room)
+                state.scores[ranking, slot] = direction * score
+            begin = query_set.conditions_end[ranking - 1] if ranking else 0
+            if begin < query_set.conditions_end[ranking]:
+                for i in range(stale):
+                    slot = state.touched[track, i]
+                    if not meets_conditions(state, query_set, track, ranking, slot, room):
+                        state.scores[ranking, slot] = np.nan
             state.clock[SCORED] += stale
     for i in range(stale):
         state.dirty[track, state.touched[track, i]] = False
@@ -223,10 +263,12 @@ def sort_by_group(state: State, keys: Keys, track: int, scores: Floats, room: Ke
 
 
 @kernel
-def count_unrankable(state: State, track: int, scores: Floats) -> int:
+def count_unrankable(state: State, query_set: AggregateQueries, ranking: int, room: KeyScratch) -> int:
     """Return the number of keys in a window whose score is NaN because of infinite values."""
-    found = 0
+    track, found = query_set.tracks_of[ranking], 0
     for i in range(state.alive[track]):
         slot = state.live[track, i]
-        found += np.isnan(scores[slot]) and state.added[slot, INFINITE] != state.left[track, slot, INFINITE]
+        if np.isnan(state.scores[ranking, slot]) and state.added[slot, INFINITE] != state.left[track, slot, INFINITE]:
+            # A key that does not meet a condition has no score either.
+            found += np.isnan(score_of(state, query_set, track, query_set.whats[ranking], slot, room))
     return found

@@ -30,6 +30,11 @@ INFINITE = 1  # number of positive infinities, plus MINUS times the number of ne
 FIRST_LIMB = 2
 MINUS = 2**32
 
+# AggregateQueries.compared: which row of a key is an extreme
+BY_VALUE = 0  # the highest signed value, then the newest row, then the larger id
+NEWEST = 1  # the newest row, then the larger id, then the higher value
+OLDEST = 2  # the oldest row, then the smaller id, then the lower value
+
 # State.clock
 HEAD = 0  # number of the oldest partial held
 TAIL = 1  # number of the next partial
@@ -62,11 +67,13 @@ class State(NamedTuple):
     dirty: Any  # (tracks, slots) bool: whether the key changed since it was scored
     touched: Any  # (tracks, slots) int32: the keys that are dirty
     # per ranking and slot
-    scores: Floats  # (rankings, slots): NaN if the key is not in the window or has no score
+    scores: Floats  # (rankings, slots): higher is better; NaN if the key is not in the window or is not ranked
     # per partial
     slots: Ints
     adds: Any  # (partials, width)
-    extremes: Any  # (partials, extremes); higher wins
+    extremes: Any  # (partials, extremes): signed values
+    ats: Any  # (partials, extremes): position of the row with the value; without columns if not identified
+    ids: Any  # (partials, extremes): id of this row, or its number in a `RowStore`; likewise
     older: Any  # (partials, extremes): ladders, see `push_to_ladder`
     younger: Any
     # per pane
@@ -83,7 +90,7 @@ class State(NamedTuple):
 
 
 class AggregateQueries(NamedTuple):
-    """The queries, sorted by ranking. Queries of one ranking have the same window size and score, but any k."""
+    """The queries, sorted by ranking. Queries of one ranking differ only in their k, slide and origin."""
 
     rankings: Ints
     tracks: Ints
@@ -97,14 +104,22 @@ class AggregateQueries(NamedTuple):
     # per ranking
     tracks_of: Ints
     whats: Ints  # code of the score, see `key_top`
+    directions: Floats  # 1: higher scores first, -1: lower scores first
+    conditions_end: Ints  # end of its conditions
+    # per condition of `having`
+    condition_whats: Ints
+    operators: Ints  # see `key_top`
+    bounds: Floats
     # per track
     spans: Ints  # its window size
     # per extreme
-    signs: Floats  # 1: the largest value, -1: the smallest
+    signs: Floats  # -1: the smallest value
+    compared: Ints
     pane: int
     offset: int  # start of a pane
     low: int  # the first limb stored
     powers: int  # sums: 0 for none, 1 for the values, 2 for their squares too
+    identified: int  # whether the rows of extremes have positions and ids
 
 
 @inner_kernel
@@ -158,6 +173,24 @@ def touch(state: State, track: int, slot: int) -> None:
         state.stale[track] += 1
 
 
+@inner_kernel
+def is_beaten(compared: int, older: float, newer: float) -> bool:
+    """Return whether the extreme of an older pane is worse than that of a newer one."""
+    return compared == NEWEST or (compared == BY_VALUE and older <= newer)
+
+
+@inner_kernel
+def is_better(compared: int, value: float, at: int, name: int, best: float, best_at: int, best_name: int) -> bool:
+    """Return whether a row, with a signed value, a position and an id, is better than the best of its pane."""
+    if compared == BY_VALUE and value != best:
+        return value > best
+    if at != best_at:
+        return at < best_at if compared == OLDEST else at > best_at
+    if name != best_name:
+        return name < best_name if compared == OLDEST else name > best_name
+    return value < best if compared == OLDEST else value > best
+
+
 @kernel
 def push_to_ladder(state: State, query_set: AggregateQueries, slot: int, number: int, e: int) -> None:
     """Push a partial onto the ladder (monotonic queue) of its key.
@@ -169,7 +202,8 @@ def push_to_ladder(state: State, query_set: AggregateQueries, slot: int, number:
     ring = state.slots.size - 1
     mine = state.extremes[number & ring, e]
     below = state.tails[slot, e]
-    while below >= state.clock[HEAD] and state.extremes[below & ring, e] <= mine:
+    compared = query_set.compared[e]
+    while below >= state.clock[HEAD] and is_beaten(compared, state.extremes[below & ring, e], mine):
         below = state.older[below & ring, e]
     state.older[number & ring, e] = below
     state.younger[number & ring, e] = NONE
@@ -178,7 +212,7 @@ def push_to_ladder(state: State, query_set: AggregateQueries, slot: int, number:
     state.tails[slot, e] = number
     for track in range(query_set.spans.size):
         head = state.heads[track, slot, e]
-        if head == NONE or state.extremes[head & ring, e] <= mine:
+        if head == NONE or is_beaten(compared, state.extremes[head & ring, e], mine):
             state.heads[track, slot, e] = number
 
 

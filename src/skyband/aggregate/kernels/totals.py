@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.aggregate.kernels.key_top import (
+    EXTREME,
     KeyScratch,
     best_of_all,
     best_of_group,
@@ -33,6 +34,7 @@ from skyband.aggregate.kernels.partials import (
     add_value,
     begin_partial,
     close_pane,
+    is_better,
     open_pane,
     release_panes,
 )
@@ -46,7 +48,8 @@ WANTED = 1  # number of answer rows that need space, or the pane that must be in
 
 # TotalAnswers.more: additional columns of an answer
 LAST = 0  # position at which the key was seen last
-MORE = ("last",)  # names of these columns; users see those in the family's AnswerSchema
+ROW = 1  # id of the row with the score, or its number; NONE if the score is not that of a row
+MORE = ("last", "row")  # names of these columns; users see those in the family's AnswerSchema
 
 PANE_MISSING = 3  # return code: a pane must be removed, but its partials are not in memory
 
@@ -58,6 +61,7 @@ class KeyArrivals(NamedTuple):
     positions: Ints  # empty: the position of row i is first_position + i
     values: Floats  # empty if all queries only count
     bits: Ints  # the same memory as int64
+    ids: Ints  # empty if not identified
     first_position: int
 
 
@@ -69,6 +73,8 @@ class Partials(NamedTuple):
     lows: Ints  # start of the pane
     adds: Any  # (partials, width)
     extremes: Any  # (partials, extremes)
+    ats: Any  # (partials, extremes); without columns if not identified
+    ids: Any
 
 
 class TotalAnswers(NamedTuple):
@@ -78,7 +84,7 @@ class TotalAnswers(NamedTuple):
     groups: Ints  # per window
     ends: Ints  # per window
     stops: Ints  # per window: end of its rows
-    scores: Floats  # per row
+    scores: Floats  # per row; negated if lower scores rank first
     slots: Ints  # per row
     more: Any  # (MORE, rows)
     cursor: Ints  # WINDOWS and ROWS written so far
@@ -101,7 +107,7 @@ def answer(
             score_again(state, query_set, track, room)
             scores = state.scores[ranking]
             if state.clock[HAS_INFINITE]:
-                state.clock[UNRANKABLE] += count_unrankable(state, track, scores)
+                state.clock[UNRANKABLE] += count_unrankable(state, query_set, ranking, room)
             if room.begins.size > 1:
                 sort_by_group(state, keys, track, scores, room)
             for group in range(room.begins.size):
@@ -111,9 +117,7 @@ def answer(
                     found = best_of_all(state.last, keys, scores, room.heap, k)
                 for mine in range(q, behind):
                     if found and is_due(state, query_set, mine, end, first):
-                        write(
-                            state, scores, room, out, query_set.places[mine], group, end, min(found, query_set.ks[mine])
-                        )
+                        write(state, query_set, room, out, mine, group, end, min(found, query_set.ks[mine]))
         q = behind
 
 
@@ -126,15 +130,28 @@ def is_due(state: State, query_set: AggregateQueries, q: int, end: int, first: i
 
 @kernel
 def write(
-    state: State, scores: Floats, room: KeyScratch, out: TotalAnswers, place: int, group: int, end: int, rows: int
+    state: State,
+    query_set: AggregateQueries,
+    room: KeyScratch,
+    out: TotalAnswers,
+    q: int,
+    group: int,
+    end: int,
+    rows: int,
 ) -> None:
-    """Write the answer of one window: the first `rows` keys of the heap."""
+    """Write the answer of one window of query `q`: the first `rows` keys of the heap."""
     window, row = out.cursor[WINDOWS], out.cursor[ROWS]
+    scores, e = state.scores[query_set.rankings[q]], query_set.whats[query_set.rankings[q]] - EXTREME
     for i in range(rows):
-        out.slots[row + i] = room.heap[i]
-        out.scores[row + i] = scores[room.heap[i]]
-        out.more[LAST, row + i] = state.last[room.heap[i]]
-    out.queries[window], out.groups[window], out.ends[window] = place, group, end
+        slot = room.heap[i]
+        out.slots[row + i] = slot
+        out.scores[row + i] = scores[slot]
+        out.more[LAST, row + i] = state.last[slot]
+        out.more[ROW, row + i] = NONE
+        if query_set.identified and e >= 0:
+            head = state.heads[query_set.tracks[q], slot, e]
+            out.more[ROW, row + i] = state.ids[head & (state.slots.size - 1), e]
+    out.queries[window], out.groups[window], out.ends[window] = query_set.places[q], group, end
     out.stops[window] = row + rows
     out.cursor[WINDOWS], out.cursor[ROWS] = window + 1, row + rows
 
@@ -227,16 +244,30 @@ def take_rows(
         state.last[slot] = position
         state.adds[at, COUNT] += 1
         if rows.values.size:
+            if query_set.identified:
+                identify(state, query_set, at, rows.values[i], position, rows.ids[i])
             take_value(state, query_set, at, rows.values[i], rows.bits[i])
     progress[TAKEN] = rows.slots.size
     return DONE
 
 
 @kernel
+def identify(state: State, query_set: AggregateQueries, at: int, value: float, position: int, name: int) -> None:
+    """Make a row the extreme of a partial where it is the best so far. The partial's count includes the row."""
+    for e in range(query_set.signs.size):
+        signed = query_set.signs[e] * value
+        if state.adds[at, COUNT] == 1 or is_better(
+            query_set.compared[e], signed, position, name, state.extremes[at, e], state.ats[at, e], state.ids[at, e]
+        ):
+            state.extremes[at, e], state.ats[at, e], state.ids[at, e] = signed, position, name
+
+
+@kernel
 def take_value(state: State, query_set: AggregateQueries, at: int, value: float, bits: int) -> None:
     """Add a value to a partial."""
-    for e in range(query_set.signs.size):
-        state.extremes[at, e] = max(state.extremes[at, e], query_set.signs[e] * value)
+    if not query_set.identified:
+        for e in range(query_set.signs.size):
+            state.extremes[at, e] = max(state.extremes[at, e], query_set.signs[e] * value)
     if query_set.powers:
         add_value(state.adds[at], query_set.low, query_set.powers, value, bits)
         if np.isinf(value):
@@ -274,11 +305,24 @@ def take_partials(
         else:
             return STATE_FULL
         state.last[slot] = max(state.last[slot], rows.positions[i])
+        is_first = state.adds[at, COUNT] == 0
         for column in range(state.adds.shape[1]):
             state.adds[at, column] += rows.adds[i, column]
         if query_set.powers and rows.adds[i, INFINITE]:
             clock[HAS_INFINITE] = 1
         for e in range(query_set.signs.size):
-            state.extremes[at, e] = max(state.extremes[at, e], rows.extremes[i, e])
+            if not query_set.identified:
+                state.extremes[at, e] = max(state.extremes[at, e], rows.extremes[i, e])
+            elif is_first or is_better(
+                query_set.compared[e],
+                rows.extremes[i, e],
+                rows.ats[i, e],
+                rows.ids[i, e],
+                state.extremes[at, e],
+                state.ats[at, e],
+                state.ids[at, e],
+            ):
+                state.extremes[at, e] = rows.extremes[i, e]
+                state.ats[at, e], state.ids[at, e] = rows.ats[i, e], rows.ids[i, e]
     progress[TAKEN] = rows.slots.size
     return DONE
