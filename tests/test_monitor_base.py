@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import skyband as sb
+from skyband.data.arrow import from_bytes, to_bytes
 from skyband.monitor import MonitorBase
 from skyband.queries.families import FAMILIES
 from skyband.snapshot import FORMATS, decode, encode
@@ -216,7 +217,7 @@ def first_version(family, saved):
     """A snapshot as it was written before snapshots of monitors had a number."""
     lacked = {
         "topk": ("family",),
-        "aggregate": ("cohorts",),
+        "aggregate": ("cohorts", "has_ids"),
         "incomplete": ("streams", "groups"),
         "uncertain": ("groups",),
     }
@@ -224,6 +225,10 @@ def first_version(family, saved):
     old = {name: value for name, value in saved.items() if name not in own}
     if family == "aggregate":
         old["lanes"] = saved["cohorts"][0]["lanes"]
+        for lane in old["lanes"]:
+            lane["engine"] = {name: part for name, part in lane["engine"].items() if name not in ("ats", "ids")}
+        if old["pending_keys"] is not None:
+            old["pending_keys"] = to_bytes(from_bytes(old["pending_keys"]).drop_columns(["id"]))
     if family == "incomplete":  # every query had its own
         old["lanes"] = [first_lane(lane) for lane in saved["lanes"] for _ in lane["queries"]]
     if family == "uncertain":
