@@ -72,6 +72,28 @@ def test_scores_that_are_flagged_as_exact_are(seed, count_axis):
         assert row["score"] == score or not row["exact"], row
 
 
+@pytest.mark.parametrize(
+    ("method", "streams", "size", "k", "every", "occurrences", "seed"),
+    [
+        ("expected-scores", 4, 354, 11, 12, 1, 3),
+        ("approximate", 4, 248, 10, 17, 3, 5),
+        ("approximate", 3, 165, 9, 16, 3, 7),
+    ],
+)
+def test_an_older_instance_that_was_dropped_before_a_newer_one(method, streams, size, k, every, occurrences, seed):
+    """On longer streams, compared with `exact`."""
+    tuples = correlated(6000, streams, 0.7, recent=60, occurrences=occurrences, seed=seed)
+    query = sb.IncompleteTopK(
+        k=k, size=size, every=every, streams=list(range(streams)), occurrences=occurrences, method=method
+    )
+    everyone = sb.IncompleteTopK(**{**query.to_dict(), "method": "exact", "k": size})
+    true = {
+        (row["time"], row["object"]): row["score"] for row in sb.incomplete.replay(everyone, None, *tuples).to_pylist()
+    }
+    rows = sb.incomplete.replay(query, None, *tuples).to_pylist()
+    assert all(row["score"] == true[row["time"], row["object"]] for row in rows if row["exact"])
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_most_scores_are_flagged_correctly(method):
     """Rows with a missing report are flagged, and few others."""
