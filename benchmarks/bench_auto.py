@@ -44,7 +44,7 @@ class Grid(NamedTuple):
 
 
 GRID = Grid((10_000, 100_000, 1_000_000), (10, 100, 1_000, 10_000), (10, 100, 1_000))
-BETWEEN = Grid((30_000, 300_000), (30, 300, 3_000), (30, 300))  # the limits of the rule were not fitted to these
+BETWEEN = Grid((30_000, 300_000), (30, 300, 3_000), (30, 300))  # some with slides of 300 were used to fit the limits
 
 
 class Place(NamedTuple):
