@@ -7,6 +7,7 @@ import random
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import skyband as sb
@@ -206,6 +207,9 @@ def test_a_query_that_joins_answers_from_the_next_day():
         ({"size": "1 month", "slide": "1 week", "zone": "UTC", "cumulative": True}, "must divide size='1 month'"),
         ({"size": "30 days", "slide": "1 month", "zone": "UTC"}, "must not be longer than size='30 days'"),
         ({"size": "1 month", "zone": "UTC", "origin": "2024-01-31"}, "first 28 days"),
+        ({"size": "1 day", "zone": "UTC", "origin": 2**61}, "too far from 1970"),
+        ({"size": "1 day", "zone": "UTC", "origin": pd.Timestamp(1500, unit="ns")}, "whole number of microseconds"),
+        ({"size": "1 day", "zone": "UTC", "origin": "noon"}, "must be an ISO date or time"),
         ({"size": "1 month"}, "a month has no fixed length. Use days, or add zone="),
         ({"size": "1 day", "slide": "1 hour", "week_start": "monday"}, "needs a time zone"),
         ({"size": "1 day", "zone": "UTC", "week_start": "monday"}, "applies to windows of weeks"),

@@ -28,6 +28,7 @@ __all__ = ["WEEK_DAYS", "irregular_fields", "is_irregular"]
 WEEK_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONDAY = 4 * DAY  # 1970-01-05; in a query without origin, weeks are counted from the week that contains 1970-01-01
 _NAIVE = datetime(1970, 1, 1)  # a local time
+_FAR = 1900 * 365 * DAY
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _DAYS = {"day": 1, "week": 7}
 _CALENDAR = re.compile(r"\s*(?:interval\s+)?(\d{1,9})\s*(day|week|month|quarter|year)s?\s*", re.IGNORECASE)
@@ -186,21 +187,37 @@ def _spelled(span: Span, unit: str) -> str:
 
 def _anchor(origin: object, zone: str, week_start: object, *, by_weeks: bool) -> int:
     """Return the local time from which windows are counted."""
-    first = 0
-    if week_start is not None:
-        day = week_start.lower() if isinstance(week_start, str) else week_start
-        checked_choice("week_start", day, dict.fromkeys(WEEK_DAYS, "the first day"))
-        first = WEEK_DAYS.index(str(day))
-        if not by_weeks:
-            raise InvalidQueryError(f"week_start={week_start!r} applies to windows of weeks, such as size='1 week'.")
-        if origin is not None:
-            raise InvalidQueryError(
-                f"week_start={week_start!r} and origin={origin!r} both say when weeks begin. Give one of them."
-            )
+    first = _first_day(week_start, origin, by_weeks=by_weeks)
     if origin is None:
         return (_MONDAY + first * DAY - 7 * DAY) if by_weeks else 0
     if is_integer(origin):
+        if abs(operator.index(origin)) > _FAR:  # type: ignore[arg-type]  # checked just above
+            raise InvalidQueryError(
+                f"origin={origin!r} is too far from 1970 for a calendar, which has the years to 9999."
+            )
         return local_time(zone, operator.index(origin))  # type: ignore[arg-type]  # checked just above
+    found = _date_and_time(origin)
+    if found.tzinfo is None:
+        return (found - _NAIVE) // timedelta(microseconds=1)
+    return local_time(zone, (found - _NAIVE.replace(tzinfo=UTC)) // timedelta(microseconds=1))
+
+
+def _first_day(week_start: object, origin: object, *, by_weeks: bool) -> int:
+    """Return the first day of a week as its number after Monday."""
+    if week_start is None:
+        return 0
+    day = week_start.lower() if isinstance(week_start, str) else week_start
+    checked_choice("week_start", day, dict.fromkeys(WEEK_DAYS, "the first day"))
+    if not by_weeks:
+        raise InvalidQueryError(f"week_start={week_start!r} applies to windows of weeks, such as size='1 week'.")
+    if origin is not None:
+        raise InvalidQueryError(
+            f"week_start={week_start!r} and origin={origin!r} both say when weeks begin. Give one of them."
+        )
+    return WEEK_DAYS.index(str(day))
+
+
+def _date_and_time(origin: object) -> datetime:
     if isinstance(origin, str):
         try:
             origin = datetime.fromisoformat(origin)
@@ -213,9 +230,9 @@ def _anchor(origin: object, zone: str, week_start: object, *, by_weeks: bool) ->
             f"origin must be a datetime, ISO text or microseconds since 1970, got {origin!r} of type "
             f"{type(origin).__name__}."
         )
-    if origin.tzinfo is None:
-        return (origin - _NAIVE) // timedelta(microseconds=1)
-    return local_time(zone, (origin - _NAIVE.replace(tzinfo=UTC)) // timedelta(microseconds=1))
+    if getattr(origin, "nanosecond", False):  # pandas: finer than a datetime, or NaT
+        raise InvalidQueryError(f"origin must be a whole number of microseconds, got {origin!r}.")
+    return origin
 
 
 def _checked_zone(zone: object) -> str:
