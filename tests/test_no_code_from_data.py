@@ -23,6 +23,7 @@ LOADERS = {
     "spark/__init__.py",
     "spark/worker_daemon.py",
     "spark/requirements.py",
+    "spark/startup/sitecustomize.py",
     "topk/algorithms/__init__.py",
 }
 STARTERS = {

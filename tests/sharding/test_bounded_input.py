@@ -150,7 +150,7 @@ def test_uncertain_streams_in_any_order(seed):
 def test_aggregates_in_any_order(seed):
     random = cases.rng("bounded aggregates", seed)
     grouped = random.random() < 0.4
-    case = aggregate_cases.draw(random, axis="time", grouped=grouped, most=120)
+    case = aggregate_cases.draw(random, axis="time", grouped=grouped, most=120, identified=True)
     queries = [
         sb.AggregateTopK(**{**query.to_dict(), "partition_by": ["g"] if grouped else ()}) for query in case.queries
     ]

@@ -5,6 +5,7 @@ zip file, so each process would compile PySpark again, and a stream starts with 
 `skyband.spark.session` adds this folder to their path. The zip file is used if it is not that of the installed package.
 """
 
+import importlib
 import os
 import sys
 
@@ -25,7 +26,7 @@ def import_next() -> None:
     """Import the module of the same name that Python would have imported without this one, if there is one."""
     this = sys.modules.pop(__name__)
     try:
-        __import__(__name__)
+        importlib.import_module(__name__)
     except ModuleNotFoundError as error:
         if error.name != __name__:
             raise
