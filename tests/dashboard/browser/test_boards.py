@@ -126,7 +126,11 @@ def test_focus_stays_on_its_row_when_ranks_change(look, seeded):
 def test_cards_wait_for_the_first_answers(look, tmp_path):
     with Seeded(tmp_path, windows=0, many=3) as seeded:
         page = look(seeded.url)
-        expect(page.get_by_text("No results yet")).to_have_count(6)
+        expect(page.locator("article.card")).to_have_count(6)
+        for place in range(6):
+            one = page.locator("article.card").nth(place)
+            one.scroll_into_view_if_needed()  # what is not seen is not redrawn
+            expect(one.get_by_text("No results yet")).to_be_visible()
         seeded.give()
         expect(card(page, "largest").locator("tr.line")).to_have_count(10)
         expect(card(page, "by symbol").locator("tr.line")).to_have_count(3)  # of the group that came first
