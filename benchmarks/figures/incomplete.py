@@ -208,12 +208,12 @@ FIGURES = (
         PAPER, "figure 5 c, d", "items and precision over the correlation", "ρ", METHODS, over_correlation, ORDERS,
         (Claim("section 6.3", "items of the approximate method over ρ, W = 1000", "130 to 84",
                _items_at((130, 84), "W 1,000"),
-               "`expected-scores` decides by the paper's rule, with our estimates of scores. Its items do not fall with "
-               "the correlation here; the cause was not found."),
+               "`expected-scores` decides by the paper's rule, with our estimates of scores. Its items do not fall "
+               "with the correlation here; the cause was not found."),
          Claim("section 6.3", "items of the approximate method over ρ, W = 500", "115 to 75",
                _items_at((115, 75), "W 500"),
-               "`expected-scores` decides by the paper's rule, with our estimates of scores. Its items do not fall with "
-               "the correlation here; the cause was not found."),
+               "`expected-scores` decides by the paper's rule, with our estimates of scores. Its items do not fall "
+               "with the correlation here; the cause was not found."),
          Claim("section 6.3, figure 5 c", "EAA holds less as the correlation grows", "falls", _falls),
          Claim("section 6.3, figure 5 d", "precision rises with the correlation", "rises", _rises(PRECISION, LIKELY),
                "The precision is held at a level by choosing what to keep; with more correlation less is kept.")),

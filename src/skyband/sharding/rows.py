@@ -145,7 +145,7 @@ def sorted_rows(
     if shared.null_count == 0 and pa.types.is_integer(shared.type):
         inside = np.lexsort([shared.to_numpy(zero_copy_only=False), runs])
     else:
-        # Rows without an id come first. Versions of PyArrow differ in how sort_indices is asked for that.
+        # Rows without an id come first. Versions of PyArrow differ in the option for that.
         keys = pa.table({"run": runs, "known": pc.is_valid(shared), "id": shared})
         inside = pc.sort_indices(keys, [(name, "ascending") for name in keys.column_names]).to_numpy()
     order[places] = order[places[inside]]
