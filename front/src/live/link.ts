@@ -136,16 +136,15 @@ export class Link {
     this.#source = null;
   }
 
-  /** On every connection, request what was missed; after a break, request everything. */
+  /** On every connection, request everything: what changed between two connections is in the events of neither. */
   async #requestAll(): Promise<void> {
     try {
-      if (this.#isStale) {
-        this.#store.age();
-        await this.#requestState();
+      const isStale = this.#isStale;
+      if (isStale) this.#store.age();
+      await this.#requestState();
+      if (isStale) {
         this.#isStale = false;
         this.#later(SETTLE); // the queries and their groups may have changed
-      } else {
-        this.#summarised(await this.#api.summaries(), true);
       }
       this.#store.setLink("open");
       const [engine] = await Promise.all([this.#api.engine(), ...this.#pairs.map((pair) => this.#requestBoard(pair))]);
