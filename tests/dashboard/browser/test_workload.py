@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.dashboard.browser.looking import page_of
+from tests.dashboard.browser.seeding import Seeded
 
 expect = pytest.importorskip("playwright.sync_api", reason="playwright is not installed").expect
 
@@ -40,6 +41,29 @@ def test_a_query_is_added_after_it_was_explained_and_dropped_again(look, seeded)
     page.get_by_role("button", name="Drop query").click()
     expect(page.locator(".reply")).to_contain_text("dropped 'fresh'")
     expect(drop).to_have_count(0)
+
+
+def test_a_query_added_between_two_connections_is_listed(look, tmp_path):
+    with Seeded(tmp_path, windows=2, many=9) as seeded:
+        page = look(seeded.url)
+        expect(page.get_by_role("option")).to_have_count(16)
+        held, is_held = [], True
+
+        def hold(route):
+            held.append(route) if is_held else route.continue_()
+
+        page.route("**/api/events*", hold)
+        page.get_by_role("option", name="q0008").click()  # another card: another connection
+        while not held:
+            page.wait_for_timeout(10)
+        page.wait_for_timeout(300)  # cards that are opened together are requested together
+        seeded.show.control.add(SQL, "trades")
+        seeded.show.refresh()  # before the new connection is made
+        is_held = False
+        for one in held:
+            one.continue_()
+        expect(page.get_by_role("option", name="fresh")).to_be_visible()
+        page.context.close()
 
 
 def test_what_makes_no_sense_is_refused_with_the_reason(browser, seeded):
