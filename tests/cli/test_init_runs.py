@@ -13,7 +13,9 @@ from tests.programs import skyband
 from tests.workload_file.layouts import LAYOUTS, write_layout
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=[pytest.mark.long] if place % 2 else []) for place, one in enumerate(LAYOUTS)]
+)
 def test_spark_reads_every_row(tmp_path, spark, name):
     *_, count = write_layout(tmp_path, name)
     init_file(None, tmp_path / "skyband.yaml", force=False)

@@ -266,7 +266,7 @@ def test_a_first_start_that_was_killed_early_is_no_damage(spark, tmp_path, sourc
         ("2023-11-14", None, "2023-11-14T00:00:00.000"),
     ],
 )
-@pytest.mark.parametrize("kind", ["csv", "json"])
+@pytest.mark.parametrize("kind", ["csv", pytest.param("json", marks=pytest.mark.long)])
 def test_times_however_they_are_written(spark, tmp_path, kind, column, told, rest):
     if kind == "csv":
         (tmp_path / "in.csv").write_text(f"when,v\n{column},1.5\nnever,2.5\n")

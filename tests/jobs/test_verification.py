@@ -56,7 +56,15 @@ def workload(folder, queries, watermark="0 seconds", id_="id: id,"):
     return sb.read_workload(folder / "work.yaml")
 
 
-@pytest.mark.parametrize("queries", [QUERIES, COUNTED, KEYS, OBJECTS], ids=["time", "count", "keys", "objects"])
+@pytest.mark.parametrize(
+    "queries",
+    [
+        pytest.param(QUERIES, id="time"),
+        pytest.param(KEYS, id="keys"),
+        pytest.param(COUNTED, id="count", marks=pytest.mark.long),
+        pytest.param(OBJECTS, id="objects", marks=pytest.mark.long),
+    ],
+)
 def test_the_two_agree(spark, tmp_path, queries):
     rows = cases.draw_rows(cases.rng("verify"), 150, scale=1_000_000)
     write_files(tmp_path / "in", [rows[:60], rows[60:100], rows[100:]])
@@ -67,6 +75,7 @@ def test_the_two_agree(spark, tmp_path, queries):
     assert found.windows > 20
 
 
+@pytest.mark.long
 def test_windows_of_calendars(spark, tmp_path):
     write_files(tmp_path / "in", [rows_around_a_change()[:60], rows_around_a_change()[60:]])
     found = verify(spark, workload(tmp_path, CALENDARS), "rows")

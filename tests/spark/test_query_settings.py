@@ -100,6 +100,7 @@ def test_partitions_are_never_more_than_the_session_has(spark):
     assert partition_settings(spark, there - 1) == {PARTITIONS: str(there - 1)}
 
 
+@pytest.mark.long
 def test_packed_answers_pass_one_by_one_if_tasks_read_the_files(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(query_settings, "_TABLES", 1)  # byte, so that each table is unpacked alone
     made = []

@@ -70,7 +70,7 @@ HARD = {
 
 
 @pytest.mark.parametrize("kind", HARD)
-@pytest.mark.parametrize("members", [1, 7, *(pytest.param(one, marks=pytest.mark.long) for one in (2, 40))])
+@pytest.mark.parametrize("members", [7, *(pytest.param(one, marks=pytest.mark.long) for one in (1, 2, 40))])
 def test_hard_cases_against_exact_fractions(kind, members):
     """Rules that sum to 1 or nearly: where a factor was divided out again, errors would grow without bound."""
     draw = random.Random(members)

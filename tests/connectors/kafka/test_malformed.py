@@ -38,7 +38,7 @@ POISON = {
 SOUND = b'{"ts": "1970-01-01T00:00:00.000001Z", "id": 77, "g": "}  {", "s": -5.0, "more": {"a": [{}, {"b": 1}]}}  \n'
 
 
-@pytest.mark.parametrize("kind", ["json", "csv"])
+@pytest.mark.parametrize("kind", ["json", pytest.param("csv", marks=pytest.mark.long)])
 def test_what_is_wrong_with_each(spark, topics, tmp_path, kind):
     """All kinds at once, read as a batch: what becomes of them in a stream is below."""
     from skyband.connectors.source import Reading
