@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from skyband.dashboard import boards
@@ -19,7 +19,7 @@ from skyband.dashboard.assets import assets
 from skyband.dashboard.board_state import Show, state_of
 from skyband.dashboard.connections import FIRST
 from skyband.dashboard.engine_view import EngineView, plan_of
-from skyband.dashboard.events import Listener, Notifier, listen
+from skyband.dashboard.events import EventStream, Listener, Notifier, listen
 from skyband.dashboard.parameters import group_of, moment_in, number_of, query_of, watched_of
 from skyband.dashboard.read_api import read_routes
 from skyband.dashboard.wire import packed
@@ -126,24 +126,9 @@ def _events(show: Show, engine: EngineView, notifier: Notifier) -> Callable[[Req
             raise HTTPException(
                 503, f"too many open pages: at most {notifier.most} can receive live updates. Close one and try again."
             )
-        return _Events(notifier, place, Listener(show, engine, watched))
+        return EventStream(notifier, place, listen(notifier, place, Listener(show, engine, watched)))
 
     return events
-
-
-class _Events(StreamingResponse):
-    """A server-sent event stream. It frees its place when it ends, even if it never started."""
-
-    def __init__(self, notifier: Notifier, place: asyncio.Event, listener: Listener) -> None:
-        headers = {**_NO_STORE, "x-accel-buffering": "no"}
-        super().__init__(listen(notifier, place, listener), media_type="text/event-stream", headers=headers)
-        self._notifier, self._place = notifier, place
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._notifier.leave(self._place)
 
 
 def _changing(show: Show, name: str) -> Callable[[Request], Any]:

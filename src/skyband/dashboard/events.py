@@ -11,12 +11,14 @@ from collections.abc import AsyncIterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
+from starlette.responses import StreamingResponse
+
 from skyband.dashboard.board_state import Show, state_of
 from skyband.dashboard.boards import board, summaries
 from skyband.dashboard.engine_view import EngineView
 from skyband.dashboard.wire import packed
 
-__all__ = ["MOST_LISTENERS", "Listener", "Notifier", "listen"]
+__all__ = ["MOST_LISTENERS", "EventStream", "Listener", "Notifier", "listen"]
 
 MOST_LISTENERS = 64
 MOST_OFTEN = 0.1  # seconds between two messages about answers
@@ -71,6 +73,22 @@ class Notifier:
     def _wake(self) -> None:
         for event in self._waiting:
             event.set()
+
+
+class EventStream(StreamingResponse):
+    """A server-sent event stream. It frees its place when it ends, even if it never started."""
+
+    def __init__(self, notifier: Notifier, place: asyncio.Event, events: AsyncIterator[bytes]) -> None:
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        super().__init__(events, media_type="text/event-stream", headers=headers)
+        self._notifier, self._place = notifier, place
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send the events."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._notifier.leave(self._place)
 
 
 class Listener:

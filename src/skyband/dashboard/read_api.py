@@ -18,14 +18,14 @@ import pyarrow as pa
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from skyband.dashboard import read_views
 from skyband.dashboard.board_state import Show
 from skyband.dashboard.boards import plain_column
 from skyband.dashboard.change_log import LostCursorError
-from skyband.dashboard.events import HEARTBEAT, Notifier
+from skyband.dashboard.events import HEARTBEAT, EventStream, Notifier
 from skyband.dashboard.openapi import ARROW, openapi
 from skyband.dashboard.parameters import group_of, moment_in, number_of, query_of, text_of
 from skyband.dashboard.wire import moment_text, packed
@@ -250,25 +250,9 @@ def _events(show: Show, notifier: Notifier) -> Callable[[Request], Any]:
         place = notifier.join()
         if place is None:
             raise HTTPException(503, f"too many waiting readers: at most {notifier.most}. Use /api/v1/changes.")
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        stream = _told(show, notifier, place, first, name)
-        return _EventStream(stream, notifier, place, headers)
+        return EventStream(notifier, place, _told(show, notifier, place, first, name))
 
     return events
-
-
-class _EventStream(StreamingResponse):
-    """An event stream that frees its place when it ends, even if it never started."""
-
-    def __init__(self, stream: AsyncIterator[bytes], notifier: Notifier, place: asyncio.Event, headers: Any) -> None:
-        super().__init__(stream, media_type="text/event-stream", headers=headers)
-        self._notifier, self._place = notifier, place
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._notifier.leave(self._place)
 
 
 async def _told(
