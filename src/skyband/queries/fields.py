@@ -24,6 +24,7 @@ __all__ = [
     "checked_flag",
     "checked_k",
     "checked_name",
+    "date_and_time",
     "is_integer",
     "same_axis",
     "spelled",
@@ -97,18 +98,18 @@ def _time_window(size: Any, slide: Any, origin: object, called: str) -> SlidingW
     return SlidingWindow(size=ticks, slide=step, origin=anchor)
 
 
-def _time_origin(origin: object) -> int:
-    if origin is None:
-        return 0
-    if is_integer(origin):
-        return operator.index(origin)  # type: ignore[arg-type]  # checked just above
+def date_and_time(origin: object, example: str) -> datetime:
+    """Return an origin that is a datetime or ISO text. `example` is a time for the message.
+
+    >>> date_and_time("2024-01-01", "2024-01-01T09:30")
+    datetime.datetime(2024, 1, 1, 0, 0)
+    """
     if isinstance(origin, str):
         try:
             origin = datetime.fromisoformat(origin)
         except ValueError as error:
             raise InvalidQueryError(
-                "origin must be an ISO date or time such as '2024-01-01' or '2024-01-01T09:30:00+00:00', got "
-                f"{origin!r}."
+                f"origin must be an ISO date or time such as '2024-01-01' or '{example}', got {origin!r}."
             ) from error
     if not isinstance(origin, datetime):
         raise InvalidQueryError(
@@ -117,6 +118,15 @@ def _time_origin(origin: object) -> int:
         )
     if getattr(origin, "nanosecond", False):  # pandas: finer than a datetime, or NaT
         raise InvalidQueryError(f"origin must be a whole number of microseconds, got {origin!r}.")
+    return origin
+
+
+def _time_origin(origin: object) -> int:
+    if origin is None:
+        return 0
+    if is_integer(origin):
+        return operator.index(origin)  # type: ignore[arg-type]  # checked just above
+    origin = date_and_time(origin, "2024-01-01T09:30:00+00:00")
     try:
         since = (origin if origin.tzinfo else origin.replace(tzinfo=UTC)) - _EPOCH
     except (OverflowError, ValueError) as error:

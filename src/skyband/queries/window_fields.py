@@ -20,7 +20,7 @@ from skyband.calendar_windows import (
 )
 from skyband.durations import format_duration, parse_duration
 from skyband.errors import InvalidQueryError
-from skyband.queries.fields import checked_choice, checked_flag, is_integer, window_of
+from skyband.queries.fields import checked_choice, checked_flag, date_and_time, is_integer, window_of
 from skyband.windows import IrregularWindows
 
 __all__ = ["WEEK_DAYS", "irregular_fields", "is_irregular"]
@@ -196,7 +196,7 @@ def _anchor(origin: object, zone: str, week_start: object, *, by_weeks: bool) ->
                 f"origin={origin!r} is too far from 1970 for a calendar, which has the years to 9999."
             )
         return local_time(zone, operator.index(origin))  # type: ignore[arg-type]  # checked just above
-    found = _date_and_time(origin)
+    found = date_and_time(origin, "2024-01-01T09:30")
     if found.tzinfo is None:
         return (found - _NAIVE) // timedelta(microseconds=1)
     return local_time(zone, (found - _NAIVE.replace(tzinfo=UTC)) // timedelta(microseconds=1))
@@ -215,24 +215,6 @@ def _first_day(week_start: object, origin: object, *, by_weeks: bool) -> int:
             f"week_start={week_start!r} and origin={origin!r} both say when weeks begin. Give one of them."
         )
     return WEEK_DAYS.index(str(day))
-
-
-def _date_and_time(origin: object) -> datetime:
-    if isinstance(origin, str):
-        try:
-            origin = datetime.fromisoformat(origin)
-        except ValueError as error:
-            raise InvalidQueryError(
-                f"origin must be an ISO date or time such as '2024-01-01' or '2024-01-01T09:30', got {origin!r}."
-            ) from error
-    if not isinstance(origin, datetime):
-        raise InvalidQueryError(
-            f"origin must be a datetime, ISO text or microseconds since 1970, got {origin!r} of type "
-            f"{type(origin).__name__}."
-        )
-    if getattr(origin, "nanosecond", False):  # pandas: finer than a datetime, or NaT
-        raise InvalidQueryError(f"origin must be a whole number of microseconds, got {origin!r}.")
-    return origin
 
 
 def _checked_zone(zone: object) -> str:
