@@ -11,7 +11,7 @@ CODE   := $(TYPED) tests
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java jars kernels demo test test-long test-release test-spark test-versions test-quick faults check format bench figures docs page clean
+.PHONY: help setup java jars kernels demo test test-long test-bounds test-release test-spark test-versions test-quick faults check format bench figures docs page clean
 
 help: ## list the targets
 	@echo "Skyband: continuous top-k queries over sliding windows."
@@ -40,9 +40,10 @@ test: java ## run all checks and tests; CI runs it first
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target check kernels $(CLASSES)
 	$(BIN)/pytest -n $(WORKERS) -m "not long and not release"
 
-# Hypothesis tests run in both targets, here with more examples.
+# Hypothesis tests run in both targets, here with more examples. After MINUTES, if given, no further test starts.
+MINUTES ?=
 test-long: java $(CLASSES) ## run longer random searches and more fault tests; CI runs it after make test
-	SKYBAND_LONG=1 $(BIN)/pytest -n $(WORKERS) -m "(long or hypothesis) and not release"
+	SKYBAND_LONG=1 $(if $(MINUTES),SKYBAND_TEST_MINUTES=$(MINUTES)) $(BIN)/pytest -n $(WORKERS) -m "(long or hypothesis) and not release"
 
 # Minutes each, and some of them need several gigabytes of disk.
 test-release: java ## run the tests of a cluster, of Spark Connect, of the packages and of deploy/; not run by CI
@@ -64,7 +65,7 @@ test-spark: java ## run the Spark tests with another version of Spark (VERSION=4
 # The last patch release of each supported minor version that `make test` does not run with.
 test-versions: ## run a short set of tests with each supported minor version of Spark; CI runs it
 	@for version in 4.0.5 4.1.4 4.2.1; do \
-	  $(MAKE) --no-print-directory test-spark VERSION=$$version TESTS=tests/spark/test_versions.py || exit 1; \
+	  $(MAKE) --no-print-directory test-spark VERSION=$$version TESTS=tests/spark/test_versions.py MARK="not release" || exit 1; \
 	done
 
 # Java's archive of Spark's classes: each of the tests' Sparks starts with less work.
@@ -76,7 +77,14 @@ test-quick: $(READY) ## run lint, and the tests that start neither Spark nor a s
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/pytest -n 2 -m "not slow and not long and not release"
 
-MINUTES ?= 30
+# Kernels are stored by a digest that covers this setting, so both kinds exist side by side.
+BOUNDS := tests/conformance \
+  $(foreach family,aggregate incomplete uncertain topk,tests/$(family)/test_monitor.py tests/$(family)/test_shard.py)
+test-bounds: $(READY) ## run the suites of the kernels with bounds checks of all arrays (tens of minutes)
+	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 2 -m "not long and not release" $(BOUNDS)
+	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 2 tests/test_forged_snapshots.py
+
+faults: MINUTES := $(or $(MINUTES),30)
 faults: java ## run the fault tests for longer (MINUTES=30), check every answer, plot the memory
 	mkdir -p build/faults
 	SKYBAND_FAULTS_MINUTES=$(MINUTES) SKYBAND_FAULTS_FOLDER=build/faults $(BIN)/pytest -m faults

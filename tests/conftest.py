@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import class_archive
+from tests import class_archive, time_budget
 from tests.faults.tally import Tally, pytest_terminal_summary  # noqa: F401 - pytest calls the latter
 from tests.scheduling import pytest_xdist_make_scheduler  # noqa: F401 - and this
 
@@ -39,7 +40,7 @@ else:
     settings.load_profile("long" if "SKYBAND_LONG" in os.environ else "short")
 
 # A parameter of this name numbers the draws of a random search. `make test` runs so many of each, `make test-long` all.
-SEED, SEEDS = "seed", 8
+SEED, SEEDS = "seed", 5
 
 
 # What starts Spark, a server, a browser or many programs; `make test-quick` leaves it out.
@@ -88,6 +89,12 @@ QUICK = (
 )
 
 
+def pytest_configure(config):
+    """Skip tests that would start after the time budget of the run, if it has one."""
+    config.pluginmanager.register(time_budget)
+    time_budget.left()  # it begins now, and worker processes inherit this
+
+
 def pytest_collection_modifyitems(items):
     """Mark what is slow and what is long, so that `make test-quick` and `make test` can leave it out."""
     for item in items:
@@ -96,6 +103,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker("slow")
         if hasattr(item, "callspec") and item.callspec.params.get(SEED, 0) >= SEEDS:
             item.add_marker("long")
+    if time_budget.left() is not None:
+        items[:] = time_budget.rotated(items, day=int(time.time() // 86_400))
 
 
 @pytest.fixture(scope="session")

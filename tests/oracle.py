@@ -139,3 +139,34 @@ def minimal_candidates_together(queries, rows, watermark):
         view = [o for o in objects if o[0] >= start]
         needed |= {id_ for _, (_, _, id_) in best(view, k, queries[0].ascending, queries[0].tied)}
     return needed
+
+
+def sessions(rows, gap, max_length=None):
+    """[(start, end, objects), ...]: the sessions of one group's objects, oldest first.
+
+    A session begins with an object. An object belongs to it if it comes less than `gap` after the one before it, and
+    less than `max_length` after the first; the next object begins the next session.
+    """
+    found = []
+    for one in sorted((row for row in rows if is_object(row)), key=lambda row: row[0]):
+        inside = found[-1] if found else None
+        fits = inside and one[0] - inside[-1][0] < gap and (max_length is None or one[0] - inside[0][0] < max_length)
+        if fits:
+            inside.append(one)
+        else:
+            found.append([one])
+    ended = []
+    for inside in found:
+        start, end = inside[0][0], inside[-1][0] + gap
+        ended.append((start, end if max_length is None else min(end, start + max_length), inside))
+    return ended
+
+
+def session_answers(rows, k, gap, max_length=None, *, ascending=False, tied=False, watermark=None):
+    """[(window_start, window_end, rank, id, score), ...] of one group's sessions that end up to the watermark."""
+    return [
+        (start, end, rank, id_, score)
+        for start, end, inside in sessions(rows, gap, max_length)
+        if watermark is None or end <= watermark
+        for rank, (_, score, id_) in best(inside, k, ascending, tied)
+    ]

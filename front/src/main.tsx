@@ -7,15 +7,16 @@ import { Api } from "./live/api";
 import { Link } from "./live/link";
 import { Store } from "./live/store";
 import { readRoute, type Route, takeToken, writeRoute } from "./logic/route";
-import { Details, DetailsContext, type Opened } from "./parts/details";
+import { DetailsContext, type Opened, RowDetails } from "./parts/details";
 import { Head } from "./shell";
 import { readTheme, setTheme } from "./theme";
 import { Boards } from "./views/boards";
+import { Compare } from "./views/compare";
 import { Engine } from "./views/engine";
 import { Time } from "./views/time";
 import { Workload } from "./views/workload";
 
-const TITLES = { boards: "Leaderboards", time: "Time", engine: "Engine", workload: "Workload" };
+const TITLES = { boards: "Leaderboards", time: "Time", compare: "Compare", engine: "Engine", workload: "Workload" };
 
 /** Remove the token from the URL, where others might see it, and store it for this tab. */
 function tokenOf(): string | null {
@@ -33,7 +34,7 @@ const link = new Link(store, api);
 
 function App() {
   const [route, setRoute] = useState<Route>(() => readRoute(location.hash));
-  const [opened, open] = useState<Opened | null>(null);
+  const [opened, hold] = useState<Opened | null>(null);
   const latest = useRef(route);
   latest.current = route;
 
@@ -61,8 +62,9 @@ function App() {
       go: (change, how = "push") => {
         const next = { ...latest.current, ...change };
         latest.current = next;
-        if (how === "push") history.pushState(null, "", writeRoute(next));
-        else history.replaceState(null, "", writeRoute(next));
+        if (writeRoute(next) === writeRoute(readRoute(location.hash))) how = "replace";
+        if (how === "push") history.pushState({ opens: Boolean(change.row) }, "", writeRoute(next));
+        else history.replaceState(history.state, "", writeRoute(next));
         setRoute(next);
       },
       announce: (words) => {
@@ -71,7 +73,15 @@ function App() {
     }),
     [],
   );
-  const close = useCallback(() => open(null), []);
+  const open = useCallback((one: Opened) => {
+    hold(one);
+    page.go({ row: { query: one.board.query, id: one.row.id } });
+  }, []);
+  // Back to where the row was opened; a link that opened it has nothing to go back to.
+  const close = useCallback(() => {
+    if ((history.state as { opens?: boolean } | null)?.opens) history.back();
+    else page.go({ row: null }, "replace");
+  }, []);
 
   return (
     <PageContext.Provider value={page}>
@@ -81,11 +91,12 @@ function App() {
         <main id="main" tabIndex={-1}>
           {route.view === "boards" && <Boards route={route} />}
           {route.view === "time" && <Time route={route} />}
+          {route.view === "compare" && <Compare route={route} />}
           {route.view === "engine" && <Engine route={route} />}
           {route.view === "workload" && <Workload />}
         </main>
         <div class="unseen" role="status" ref={announced} />
-        {opened && <Details opened={opened} onClose={close} />}
+        <RowDetails route={route} opened={opened} onClose={close} />
       </DetailsContext.Provider>
     </PageContext.Provider>
   );

@@ -6,7 +6,7 @@ import { HOME, type Route, type View, VIEWS, writeRoute } from "./logic/route";
 import { Data, Icon } from "./parts/text";
 import { nextTheme, readTheme, setTheme } from "./theme";
 
-const NAMES: { [view in View]: string } = { boards: "Leaderboards", time: "Time", engine: "Engine", workload: "Workload" };
+const NAMES: { [view in View]: string } = { boards: "Leaderboards", time: "Time", compare: "Compare", engine: "Engine", workload: "Workload" };
 
 export function Head({ route }: { route: Route }) {
   const { store } = usePage();
@@ -52,7 +52,7 @@ const seen: { [view in View]?: string } = {};
 
 /** The link to a view, in the state in which it was left. */
 function addressOf(view: View, route: Route): string {
-  seen[route.view] = writeRoute(route);
+  seen[route.view] = writeRoute({ ...route, row: null });
   return seen[view] ?? writeRoute({ ...HOME, view });
 }
 

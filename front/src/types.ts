@@ -16,7 +16,10 @@ export interface Query {
   groups: string[];
   by: string | null;
   axis: "time" | "count";
+  ascending?: boolean;
   columns: string[];
+  /** The column that names objects; null: their ids. */
+  label?: string | null;
 }
 
 export interface Stream {
@@ -39,6 +42,8 @@ export interface State {
 export interface Summary {
   moment: Moment;
   windows: number;
+  /** Windows that are no longer in memory. */
+  dropped?: number;
   groups: number;
   first: Amount;
   last: Amount;
@@ -46,7 +51,8 @@ export interface Summary {
   trend: Amount[];
 }
 
-export type Move = "entered" | "up" | "down" | "same";
+/** How a row moved since the previous window; in a comparison, "left" marks the rows that the other window lacks. */
+export type Move = "entered" | "up" | "down" | "same" | "left";
 
 export interface Row {
   rank: number;
@@ -57,11 +63,15 @@ export interface Row {
   probability?: Amount;
   best?: Amount;
   sure?: boolean | null;
+  /** Whether the window is final. Later rows can still change one that is not. */
+  final?: boolean | null;
+  label?: Value;
   details: { [column: string]: Value };
 }
 
 export interface Left {
   id: Value;
+  label?: Value;
   old_rank: number;
   score: Amount;
 }
@@ -74,18 +84,25 @@ export interface Board {
   previous: Moment | null;
   next: Moment | null;
   newest: Moment;
+  /** Windows between the previous one and this one that cannot be read. */
+  dropped?: number;
   rows: Row[];
   left: Left[];
 }
 
 export interface History {
   moments: Moment[];
+  /** Indexes of the windows that do not follow directly after the one before. */
+  gaps?: number[];
+  /** Windows between the first and the last that are no longer in memory. */
+  dropped?: number;
   first: Amount[];
   last: Amount[];
-  objects: { id: Value; ranks: (number | null)[] }[];
+  objects: { id: Value; label?: Value; ranks: (number | null)[] }[];
 }
 
 export interface StreamFigures {
+  files?: number | null;
   rows?: number | null;
   rows_per_second?: number | null;
   late?: number | null;

@@ -11,6 +11,9 @@ test("every route can be written and read back", () => {
     { cards: [{ query: "a & b=c", group: null }, { query: "by symbol", group: ["RÄVI", 3, null] }], find: "x y" },
     { cards: [{ query: '["not a pair"]', group: null }] },
     { view: "time", query: "big", group: ["S000"], at: "2024-01-01T09:30:00+00:00" },
+    { view: "time", query: "big", last: 500, label: "", row: { query: "big", id: "a & b" } },
+    { cards: [{ query: "big", group: null }], row: { query: "big", id: null } },
+    { view: "compare", query: "big", group: ["A"], at: "500", toGroup: ["B", 1], to: "600", label: "name" },
     { view: "engine", stream: "trades?x" },
     { view: "workload" },
   ];
@@ -18,7 +21,7 @@ test("every route can be written and read back", () => {
 });
 
 test("an invalid fragment selects the start view", () => {
-  for (const bad of ["", "#", "#/", "#/nowhere", "#/boards?card=[broken", "#main"]) assert.deepEqual(readRoute(bad), HOME);
+  for (const bad of ["", "#", "#/", "#/nowhere", "#/boards?card=[broken", "#/boards?row=[1]", "#/boards?row={", "#main"]) assert.deepEqual(readRoute(bad), HOME);
   assert.equal(readPair("[1, 2]"), null);
 });
 

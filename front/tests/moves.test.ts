@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { barOf, keysOf, moveMark, scaleOf, slides } from "../src/logic/moves";
+import { barOf, compared, keysOf, moveMark, scaleOf, slides } from "../src/logic/moves";
 import { bumpTrace, sparkPath, spread } from "../src/logic/shapes";
-import type { Row } from "../src/types";
+import type { Board, Row } from "../src/types";
 
 const places = (...keys: string[]) => new Map(keys.map((key, index) => [key, index]));
 
@@ -41,7 +41,7 @@ test("moves in words", () => {
 
 test("bars start at zero, for positive and negative scores", () => {
   const scale = scaleOf([-50, 100, "Infinity", null]);
-  assert.deepEqual(scale, { low: -50, high: 100 });
+  assert.deepEqual(scale, { low: -50, high: 100, base: 0 });
   assert.ok(Math.abs(barOf(100, scale).from - 1 / 3) < 1e-12);
   assert.ok(Math.abs(barOf(100, scale).size - 2 / 3) < 1e-12);
   assert.ok(Math.abs(barOf(-50, scale).size - 1 / 3) < 1e-12);
@@ -64,4 +64,19 @@ test("labels are spread evenly and include both ends", () => {
   assert.deepEqual(spread(3, 5), [0, 1, 2]);
   assert.deepEqual(spread(101, 5), [0, 25, 50, 75, 100]);
   assert.deepEqual(spread(0, 5), []);
+});
+
+test("a comparison counts the rows that entered, left and moved; the best rank of an object counts", () => {
+  const board = (...ids: (string | number | null)[]) =>
+    ({ query: "q", rows: ids.map((id, index) => ({ id, rank: index + 1, score: 1, move: "up", old_rank: 9, details: {} })) }) as unknown as Board;
+  const found = compared(board("a", "b", "a", 3, null), board("b", "a", "c", null, 3));
+  assert.deepEqual(
+    found.second.rows.map(({ move, old_rank }) => [move, old_rank]),
+    [["up", 2], ["down", 1], ["entered", null], ["up", 5], ["down", 4]],
+  );
+  assert.deepEqual([found.entered, found.left, found.moved, found.same], [1, 0, 4, 0]);
+  const back = compared(board("b", "c"), board("b", "a"));
+  assert.deepEqual(back.first.rows.map(({ move }) => move), ["same", "left"]);
+  assert.deepEqual([back.entered, back.left, back.moved, back.same], [1, 1, 0, 1]);
+  assert.deepEqual(compared(board(), board()).second.rows, []);
 });

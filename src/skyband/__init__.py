@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skyband import client as client
     from skyband import sinks as sinks
     from skyband.data.answers import Answers
-    from skyband.topk.change_feed import ChangeFeed
+    from skyband.data.change_feed import ChangeFeed
     from skyband.topk.monitor import Monitor, replay
     from skyband.workload_file import read_workload
 
@@ -73,7 +73,7 @@ __getattr__, _, _ = lazy_loader.attach(
     submodules=["aggregate", "client", "incomplete", "sinks", "topk", "uncertain"],
     submod_attrs={
         "data.answers": ["Answers"],
-        "topk.change_feed": ["ChangeFeed"],
+        "data.change_feed": ["ChangeFeed"],
         "topk.monitor": ["Monitor", "replay"],
         "workload_file.reader": ["read_workload"],
     },

@@ -83,7 +83,7 @@ class InvalidSQLError(InvalidQueryError):
     ...     sb.sql("TOPK price, 10 OVR 5 MINUTES")
     ... except sb.InvalidSQLError as error:
     ...     print(error)
-    line 1, column 16: expected FROM, WHERE, BY, OVER, EVERY, ORIGIN or FULL, got 'OVR'
+    line 1, column 16: expected FROM, WHERE, BY, DISTINCT, HALF_LIFE, OVER, EVERY, ORIGIN or FULL, got 'OVR'
       TOPK price, 10 OVR 5 MINUTES
                      ^
     hint: did you mean OVER?

@@ -76,7 +76,7 @@ def _frames() -> None:
 def _aggregates() -> None:
     """Aggregate queries over arrays and data frames."""
     size, slide = "1 minute", "10 seconds"
-    for kind in ("sum", "count", "max", "avg", "stddev", "latest"):
+    for kind in ("sum", "count", "max", "avg", "stddev", "latest", "count_distinct"):
         asked = AggregateTopK(k=3, size=size, slide=slide, key="g", value="x", aggregate=kind)
         aggregate.replay(asked, _TIMES, _GROUPS, None if kind == "count" else _SCORES)
         replay(asked, _table(), time="at")  # type: ignore[arg-type]  # frames of all families

@@ -20,11 +20,14 @@ PLAIN = [1.0, 2.0, 0.1, 0.2, 0.3, -1.0, 0.0, -0.0]
 HARD = [1e16, -1e16, 1e-300, 1e300, -1e300, 5e-324, 2.0**53, 2.0**-60]
 INFINITE = [math.inf, -math.inf, math.nan]
 
+TOTALS = ["sum", "count"]
 ROWS = ["max", "min", "latest", "first"]
-AGGREGATES = ["sum", "count", "avg", "stddev", *ROWS]
+AGGREGATES = ["sum", "count", "avg", "stddev", "stddev_pop", *ROWS]
+OF_VALUES = ["count_distinct", "approx_count_distinct", "median", "quantile"]
 COUNTED = ["count(*) >= 2", "count(*) < 3", "count(*) > 1 and score <> 3"]
 HAVING = [*COUNTED, "score > 0", "score <= 1", "max(value) = 0.3", "stddev(value) >= 0.1"]
 HAVING += ["avg(value) > -1 and min(value) < 1", "latest(value) > 0"]
+HAVING_OF_VALUES = [*COUNTED, "count_distinct(value) > 1", "median(value) <= 0.2 and score > 0"]
 
 
 class Case(NamedTuple):
@@ -85,6 +88,11 @@ def draw(
 
 def draw_query(random: Random, name: str, count: bool, grouped: bool, valued: bool) -> Any:
     aggregate = random.choice(AGGREGATES) if valued else "count"
+    if valued and random.random() < 0.3:
+        aggregate = random.choice(OF_VALUES)
+    having = HAVING_OF_VALUES if aggregate in OF_VALUES else HAVING if valued else COUNTED
+    if aggregate == "approx_count_distinct":
+        having = COUNTED
     size = random.randint(1, 30)
     slide = random.randint(1, size)
     unit = (lambda ticks: ticks) if count else (lambda ticks: f"{ticks} microseconds")
@@ -94,9 +102,12 @@ def draw_query(random: Random, name: str, count: bool, grouped: bool, valued: bo
         size=unit(size),
         slide=unit(slide),
         aggregate=aggregate,
+        quantile=random.choice([0, 0.1, 1 / 3, 0.9, 1]) if aggregate == "quantile" else None,
         row=aggregate in ROWS and random.random() < 0.4,
         order=random.choice(["desc", "asc"]),
-        having=random.choice([None, None, *(HAVING if valued else COUNTED)]),
+        others=aggregate in TOTALS and random.random() < 0.4,
+        share=aggregate in TOTALS and random.random() < 0.4,
+        having=random.choice([None, None, *having]),
         origin=random.choice([None, 0, 3, -7]),
         full_only=random.random() < 0.3,
         partition_by=["g"] if grouped and random.random() < 0.5 else (),

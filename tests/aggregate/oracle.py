@@ -7,6 +7,10 @@ import operator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
+from skyband.data.row_hash import row_hash
+
 
 class Row(NamedTuple):
     position: int | None  # None on a count axis too
@@ -14,13 +18,18 @@ class Row(NamedTuple):
     value: float | None
     group: Any = None
     id: Any = None  # None: the row number
+    delete: bool = False  # whether the row deletes its key
 
 
-def answers(queries, rows: list[Row], *, valued=True, grouped=False):
-    """The rows of the answer table as tuples: query, group, start, end, rank, key, id if a query wants it, score."""
+def answers(queries, rows: list[Row], *, valued=True, grouped=False, listed_windows=None):
+    """The rows of the answer table as tuples: query, group, start, end, rank, key, id if a query wants it, score.
+
+    `listed_windows` has all windows of some queries, which are not sliding, by their names.
+    """
     found = []
     rows = [row if row.id is not None else row._replace(id=number) for number, row in enumerate(rows)]
     with_rows = any(query.row for query in queries)
+    with_shares = any(query.share for query in queries)
     by_group = [bool(query.partition_by) for query in queries]
     if grouped and not any(by_group):
         by_group = [True] * len(queries)
@@ -33,11 +42,14 @@ def answers(queries, rows: list[Row], *, valued=True, grouped=False):
         first = 0 if count or not objects else objects[0].position
         for group, mine in streams.items():
             stream = [row._replace(position=number) for number, row in enumerate(mine)] if count else mine
-            for end, ranked in windows(query, stream, first, count):
-                for rank, (score, _, key, name) in enumerate(ranked, 1):
+            spans = (listed_windows or {}).get(query.name)
+            spans = sliding(query.window, stream) if spans is None else spans
+            for start, end, ranked in windows(query, stream, spans, first, count):
+                for rank, (score, _, key, name, share) in enumerate(ranked, 1):
                     order = (group is None, group if group is not None else "")
                     described = (key, name if query.row else None, score) if with_rows else (key, score)
-                    answer = (query.name, group, end - query.window.size, end, rank, *described)
+                    described += (share if query.share else None,) if with_shares else ()
+                    answer = (query.name, group, start, end, rank, *described)
                     found.append(((end, place, order, rank), answer))
     return [row for _, row in sorted(found, key=lambda item: item[0])]
 
@@ -45,28 +57,32 @@ def answers(queries, rows: list[Row], *, valued=True, grouped=False):
 def is_object(row: Row, count: bool, valued: bool) -> bool:
     if row.key is None or row.key != row.key or (row.position is None and not count):
         return False
-    return not valued or (row.value is not None and not math.isnan(row.value))
+    return not valued or row.delete or (row.value is not None and not math.isnan(row.value))
 
 
-def windows(query, stream: list[Row], first: int, count: bool):
-    size, slide, origin = query.window.size, query.window.slide, query.window.origin
+def sliding(window, stream: list[Row]) -> list[tuple[int, int]]:
+    size, slide, origin = window.size, window.slide, window.origin
     ends = set()
     for row in stream:
         end = origin + ((row.position - origin) // slide + 1) * slide
         while end <= row.position + size:
             ends.add(end)
             end += slide
-    for end in sorted(ends):
+    return [(end - size, end) for end in sorted(ends)]
+
+
+def windows(query, stream: list[Row], spans: list[tuple[int, int]], first: int, count: bool):
+    for start, end in spans:
         if count and end > len(stream):
             continue
-        if query.full_only and end - size < first:
+        if query.full_only and start < first:
             continue
         inside: dict[Any, list[Row]] = {}
         for row in stream:
-            if end - size <= row.position < end:
+            if start <= row.position < end:
                 inside.setdefault(row.key, []).append(row)
         scored = [
-            (score(query.aggregate, mine), mine[-1].position, key, row_of(query.aggregate, mine).id)
+            (score(spelled(query), mine), mine[-1].position, key, row_of(query.aggregate, mine).id)
             for key, mine in inside.items()
             if meets(query, mine)
         ]
@@ -74,7 +90,23 @@ def windows(query, stream: list[Row], first: int, count: bool):
         scored = [(sign * value, *rest) for value, *rest in scored if not math.isnan(value)]
         ranked = sorted(scored, reverse=True)[: query.k]
         if ranked:
-            yield end, [(sign * value, *rest) for value, *rest in ranked]
+            best = [(sign * value, *rest) for value, *rest in ranked]
+            all_rows = [row for mine in inside.values() for row in mine]
+            total = score(query.aggregate, all_rows) if query.others or query.share else 0.0
+            named = {key for _, _, key, _ in best}
+            others = [row for row in all_rows if row.key not in named]
+            if query.others and others:
+                best.append((score(query.aggregate, others), None, None, None))
+            yield start, end, [(comparable(row[0]), *row[1:], share_of(row[0], total)) for row in best]
+
+
+def comparable(value: Any) -> Any:
+    """NaN, the sum of other keys with both infinities, is not equal to itself."""
+    return "nan" if isinstance(value, float) and math.isnan(value) else value
+
+
+def share_of(part: float, total: float) -> float | None:
+    return None if not total or not math.isfinite(total) or math.isnan(part) else part / total
 
 
 def row_of(aggregate: str, rows: list[Row]) -> Row:
@@ -99,31 +131,82 @@ def meets(query, rows: list[Row]) -> bool:
     """Whether the rows of a key meet all conditions of `having`."""
     for term in query.having.split(" and ") if query.having else ():
         what, compared, bound = term.split(" ")
-        aggregate = query.aggregate if what == "score" else what.partition("(")[0]
+        aggregate = spelled(query) if what == "score" else what.partition("(")[0]
         if not COMPARED[compared](score(aggregate, rows), float(bound)):
             return False
     return True
+
+
+def spelled(query) -> str:
+    return query.aggregate if query.quantile is None else f"quantile {query.quantile!r}"
 
 
 def score(aggregate: str, rows: list[Row]) -> float:
     if aggregate == "count":
         return float(len(rows))
     values = [row.value for row in rows]
+    if aggregate.startswith(("count_distinct", "approx", "median", "quantile")):
+        return of_values(aggregate, values)
     if aggregate in ("latest", "first"):
-        return float(row_of(aggregate, rows).value) + 0.0
+        row = row_of(aggregate, rows)
+        return math.nan if row.delete else float(row.value) + 0.0
     if aggregate in ("max", "min"):
         return float({"max": max, "min": min}[aggregate](values)) + 0.0
-    if aggregate == "stddev":
-        return deviation(values)
+    if aggregate in ("stddev", "stddev_pop"):
+        return deviation(values, lost=1 if aggregate == "stddev" else 0)
     infinite = {value for value in values if math.isinf(value)}
     total = (infinite.pop() if len(infinite) == 1 else math.nan) if infinite else math.fsum(values)
     return total / len(rows) if aggregate == "avg" else total
 
 
-def deviation(values: list[float]) -> float:
-    """The sample standard deviation: nothing is rounded before the sum of squares around the mean is known."""
+def of_values(aggregate: str, values: list[float]) -> float:
+    if aggregate == "count_distinct":
+        return float(len(set(values)))
+    if aggregate == "approx_count_distinct":
+        return estimate(values)
+    return quantile(sorted(values), 0.5 if aggregate == "median" else float(aggregate.split(" ")[1]))
+
+
+def quantile(values: list[float], fraction: float) -> float:
+    """Linear interpolation between the neighbours of place ``fraction * (n - 1)``, as Spark's `percentile`."""
+    place = fraction * (len(values) - 1)
+    lower, upper = math.floor(place), math.ceil(place)
+    if lower == upper or values[lower] == values[upper]:
+        return values[lower] + 0.0
+    return (upper - place) * values[lower] + (place - lower) * values[upper]
+
+
+def estimate(values: list[float]) -> float:
+    """HyperLogLog with 1024 registers and Ertl's estimator, from Spark's `xxhash64` of each value."""
+    registers = [0] * 1024
+    for number in row_hash(pa.table({"value": pa.array([value + 0.0 for value in values], pa.float64())})).tolist():
+        bits = f"{number % 2**64:064b}"
+        rest = bits[10:] + "1"
+        registers[int(bits[:10], 2)] = max(registers[int(bits[:10], 2)], rest.index("1") + 1)
+    total = 1024 * tau(1 - registers.count(55) / 1024)
+    for rank in range(54, 0, -1):
+        total = (total + registers.count(rank)) / 2
+    total += 1024 * sigma(registers.count(0) / 1024)
+    return float(round(1024**2 / (2 * math.log(2) * total)))
+
+
+def sigma(share: float) -> float:
+    return share + sum(share ** (2**i) * 2.0 ** (i - 1) for i in range(1, 60))
+
+
+def tau(share: float) -> float:
+    if share in (0.0, 1.0):
+        return 0.0
+    return (1 - share - sum((1 - share ** (2.0**-i)) ** 2 * 2.0**-i for i in range(1, 60))) / 3
+
+
+def deviation(values: list[float], lost: int) -> float:
+    """The standard deviation of a sample or, with nothing lost, of a population.
+
+    Nothing is rounded before the sum of squares around the mean is known.
+    """
     number = len(values)
-    if number < 2 or any(math.isinf(value) for value in values):
+    if number <= lost or any(math.isinf(value) for value in values):
         return math.nan
     exact = [Fraction(value) for value in values]
     spread = number * sum(value * value for value in exact) - sum(exact) ** 2
@@ -131,13 +214,13 @@ def deviation(values: list[float]) -> float:
         return 0.0
     half = (spread.numerator.bit_length() - spread.denominator.bit_length()) // 2  # doubles hold no square of 1e200
     try:
-        return math.ldexp(math.sqrt(float(spread / Fraction(4) ** half) / (number * (number - 1))), half)
+        return math.ldexp(math.sqrt(float(spread / Fraction(4) ** half) / (number * (number - lost))), half)
     except OverflowError:
         return math.inf
 
 
 def listed(table):
     """An answer table as the same tuples."""
-    columns = [table[name].to_pylist() for name in table.column_names]
+    columns = [[comparable(value) for value in table[name].to_pylist()] for name in table.column_names]
     rows = list(zip(*columns, strict=True))
     return rows if "group" in table.column_names else [(row[0], None, *row[1:]) for row in rows]

@@ -38,18 +38,21 @@ def test_it_is_the_oracle(seed):
             "k": pa.array([row.key for row in rows], case.key_kind),
             "v": pa.array([row.value for row in rows], pa.float64()),
             "g": pa.array([random.choice(["a", "b", None]) for _ in rows], pa.string()),
+            "n": pa.array([number if row.id is None else row.id for number, row in enumerate(rows)], pa.int64()),
         }
     )
     grouped = [row._replace(group=group) for row, group in zip(rows, table["g"].to_pylist(), strict=True)]
-    found = by_definition(table, sb.Workload(queries), time="ts")
+    found = by_definition(table, sb.Workload(queries), time="ts", id_="n")
     mine = [
-        (row["query"], row.get("g"), row["window_end"].value, row["rank"], row["key"], row["score"])
+        (row["query"], row.get("g"), row["window_end"].value, row["rank"], row["key"], oracle.comparable(row["score"]))
+        + ((row["share"],) if "share" in row else ())
         for row in _rows(found)
     ]
     want = []
     for query in queries:
         answers = oracle.answers([query], grouped, valued=case.valued)
-        want += [(name, group, end, rank, key, score) for name, group, _, end, rank, key, score in answers]
+        more = (None,) if "share" in found.column_names and not query.share else ()
+        want += [(name, group, *rest, *more) for name, group, _, *rest in answers]
     assert sorted(mine, key=repr) == sorted(want, key=repr)
 
 

@@ -90,6 +90,13 @@ def test_deviations_are_those_of_exact_sums(values):
     assert deviation(values) == [pytest.approx(statistics.stdev(map(Fraction, values)), rel=4e-16, abs=0)]
 
 
+@pytest.mark.parametrize("values", [[1e15, 1e15 + 1, 1e15 + 2], [0.1] * 7, [1e200, 3e200, -1e200], [3.0]], ids=str)
+def test_deviations_of_populations(values):
+    query = sb.AggregateTopK(k=1, size=len(values), aggregate="stddev_pop")
+    found = replay(query, None, [0] * len(values), values)["score"].to_pylist()
+    assert found == [pytest.approx(statistics.pstdev(map(Fraction, values)), rel=4e-16, abs=0)]
+
+
 def test_keys_without_a_deviation_are_not_ranked():
     assert deviation([1.0]) == []
     assert deviation([1.0, 1.0]) == [0.0]

@@ -38,7 +38,7 @@ def test_conditions_are_read(having, aggregate, found):
         ("count(*) >= many", "must compare an aggregate with a number"),
         ("count(*) >= nan", "must compare an aggregate with a number"),
         ("count(*) >= 3 or score > 1", "must compare an aggregate with a number"),
-        ("median(points) > 3", "must begin with 'score' or with one of the aggregates sum"),
+        ("mode(points) > 3", "must begin with 'score' or with one of the aggregates sum"),
         ("count > 3", "must begin with 'score'"),
         ("sum(bytes) > 3", r"sum\(bytes\) aggregates other values than the query.*Write sum\(points\)"),
         ("sum(*) > 3", r"Write sum\(points\)"),

@@ -66,6 +66,8 @@ def test_what_is_not_clear_is_told(tmp_path, files, message):
 
 def test_rows_are_made_up_where_nothing_is_like_data(tmp_path):
     (tmp_path / "requirements.txt").write_text("skyband\n")
+    (tmp_path / "Makefile").write_text("run:\n\tskyband run\n")
+    os.mkfifo(tmp_path / "pipe")
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "job.py").touch()
     (tmp_path / ".git").mkdir()

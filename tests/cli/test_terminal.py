@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from rich.console import Console
@@ -12,7 +13,9 @@ from rich.text import Text
 
 import skyband as sb
 from skyband.cli.line_writers import JsonLines, PlainLines
-from skyband.cli.terminal import cell, move, screen, state_line
+from skyband.cli.live_view import Follower
+from skyband.cli.terminal import cell, move, screen, state_line, window_table
+from skyband.connectors.memory import Board
 
 QUERY = sb.TopK(name="q", k=3, size="10 minutes", slide="1 minute", by="v")
 END = dt.datetime(2024, 1, 1, 9, 10, tzinfo=dt.UTC)
@@ -95,8 +98,8 @@ def test_moves_of_groups_are_not_mixed():
         ]
     )
     lines = [line.split() for line in drawn(query, rows).splitlines()]
-    assert ["1", "new", "a", "9.00"] in lines
-    assert ["1", "▲1", "b", "8.00"] in lines
+    assert ["a", "1", "new", "9.00"] in lines
+    assert ["b", "1", "▲1", "8.00"] in lines
 
 
 def test_hostile_text_does_not_reach_the_terminal():
@@ -139,3 +142,76 @@ def test_lines_for_people_and_for_machines():
     assert people.getvalue() == "2024-01-01 09:10:00  q  new    1  9.50  symbol=a·b\n"
     assert machines.getvalue().count("\n") == 1
     assert '"window_end": "2024-01-01T09:10:00Z"' in machines.getvalue()
+
+
+def printed(*parts):
+    out = Console(width=120, file=io.StringIO())
+    for part in parts:
+        out.print(part)
+    return [line.rstrip() for line in out.file.getvalue().splitlines()]
+
+
+def test_a_grouped_board_is_shown_by_group():
+    """Each group's rows stand together, best group first; groups without room are counted."""
+    query = sb.TopK(name="q", k=3, size="1 minute", slide="1 minute", by="x", partition_by=["symbol"])
+    rows = [(symbol, rank, 100.0 * group - rank) for group, symbol in enumerate("dcba") for rank in (1, 2, 3)]
+    moment = dt.datetime(2024, 1, 1, 9, 30, tzinfo=dt.UTC)
+    table = pa.table(
+        {
+            "query": ["q"] * 12,
+            "symbol": [row[0] for row in rows],
+            "window_start": [moment] * 12,
+            "window_end": [moment] * 12,
+            "rank": [row[1] for row in rows],
+            "score": [row[2] for row in rows],
+        }
+    )
+    assert [line.split() for line in printed(window_table(query, table, 7))] == [
+        ["symbol", "#", "score"],
+        ["a", "1", "299.00"],
+        ["2", "298.00"],
+        ["3", "297.00"],
+        ["b", "1", "199.00"],
+        ["2", "198.00"],
+        ["3", "197.00"],
+        ["…", "2", "more", "groups"],
+    ]
+    assert len(printed(window_table(query, table, 2))) == 1 + 2 + 1
+
+
+def test_the_label_is_the_first_column_after_the_rank():
+    query = sb.TopK(name="q", k=2, size=10, by="x")
+    columns = {"query": ["q"] * 2, "rank": [1, 2], "id": [7, 8], "Name": ["ann", "bob"], "score": [2.0, 1.0]}
+    table = pa.table(columns)
+    assert printed(window_table(query, table, 2, "name"))[0].split() == ["#", "Name", "score", "id"]
+    assert printed(window_table(query, table, 2, "nothing"))[0].split() == ["#", "score", "id", "Name"]
+    assert printed(window_table(query, table, 2, "name"))[1].split() == ["1", "ann", "2.00", "7"]
+
+
+@pytest.mark.parametrize("batches", [1, 3, 40])
+def test_the_last_full_window_comes_first(batches):
+    """Of rows until 10:00:25, the window that ends then is the last that the input fills."""
+    query = sb.TopK(name="q", k=1, size="20 seconds", slide="5 seconds", by="x")
+    positions = np.arange(0, 26) * 1_000_000 + 1_704_103_200_000_000
+    table = sb.replay([query], positions.astype("datetime64[us]"), np.arange(26.0))
+    board = Board(last_full=True)
+    for number, part in enumerate(np.array_split(np.arange(table.num_rows), batches)):
+        if part.size:
+            board.take(number, table.take(part))
+    follower = Follower(Console(width=120, file=io.StringIO()), lambda: [query], board)
+    follower.print_newest()
+    titles = [line for line in follower._out.file.getvalue().splitlines() if line.startswith("q:")]
+    assert [title.partition("   ")[2] for title in titles] == [
+        "last full window ends 2024-01-01 10:00:25",
+        "the input ends in the newest window, until 2024-01-01 10:00:45",
+    ]
+    assert Board().last_full("q") is None
+
+
+def test_an_input_shorter_than_a_window_has_no_full_window():
+    query = sb.TopK(name="q", k=1, size="20 seconds", slide="5 seconds", by="x")
+    table = sb.replay([query], np.array([7_000_000, 9_000_000], "datetime64[us]"), np.arange(2.0))
+    board = Board(last_full=True)
+    board.take(0, table)
+    assert board.last_full("q") is None
+    assert board.newest("q")["window_end"][0].as_py().second == 25

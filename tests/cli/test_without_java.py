@@ -111,9 +111,9 @@ def test_following_a_folder_stopping_and_resuming(folder):
             assert 'skyband_rows_total{stream="trades"} 3.0' in metrics
             done = without_java(folder, "ctl", "list")
             assert "best: TOPK price, 2 OVER 20 SECONDS EVERY 10 SECONDS" in done.stdout
-            done = without_java(folder, "ctl", "drop", "best")
-            assert done.returncode == 2
-            assert "cannot be dropped while it runs" in done.stderr
+            done = without_java(folder, "ctl", "add", "more: TOPK price, 1 OVER 1 MINUTE", "--since", "1 hour")
+            assert "added 'more' to stream 'trades'; valid from the window" in done.stdout, done.stderr
+            assert "dropped 'more'" in without_java(folder, "ctl", "drop", "more").stdout
             assert without_java(folder, "run", "--local", "--catch-up").returncode == 2  # the state is locked
         finally:
             process.send_signal(signal.SIGTERM)

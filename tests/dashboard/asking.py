@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from urllib.parse import quote, urlencode
 
@@ -106,3 +108,9 @@ def strict(content):
         raise AssertionError(f"{text} is no JSON")
 
     return json.loads(content, parse_constant=refuse)
+
+
+def in_a_loop(coroutine):
+    """What a coroutine returns. It runs in another thread: a browser of other tests has the loop of this one."""
+    with ThreadPoolExecutor(1) as elsewhere:
+        return elsewhere.submit(asyncio.run, coroutine).result()

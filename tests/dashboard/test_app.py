@@ -53,6 +53,7 @@ def test_state(page):
         "axis": "time",
         "ascending": False,
         "columns": ["trade_id", "price", "note"],
+        "label": None,
     }
     assert queries["busiest"]["text"].startswith("busiest: TOPK sum(bytes), ")
     assert queries["busiest"]["by"] == "sum of bytes"

@@ -101,6 +101,37 @@ def test_the_column_that_the_stream_names_is_the_id():
     assert board(store, "q")["rows"][0]["id"] == 5
 
 
+def test_a_label_names_objects_and_does_not_identify_them():
+    store = history(QueryInfo("q", "s", "topk", id="id", label="Name"))
+    for batch, (ids, names) in enumerate([([1, 2, 3], "aab"), ([2, 1, 4], "axc")]):
+        rows = answers([("q", None, batch, [(one, 1.0) for one in ids])])
+        store.outlet("s").take(batch, rows.append_column("name", pa.array(list(names))))
+    store.settle()
+    found = board(store, "q")
+    assert [(row["id"], row["label"], row["move"]) for row in found["rows"]] == [
+        (2, "a", "up"),
+        (1, "x", "down"),
+        (4, "c", "entered"),
+    ]
+    assert [(one["id"], one["label"]) for one in found["left"]] == [(3, "b")]
+    objects = {one["id"]: one["label"] for one in ranks_over_time(store, "q", None, 9)["objects"]}
+    assert objects == {2: "a", 1: "x", 4: "c", 3: "b"}
+    assert "label" not in board(store, "q", label="")["rows"][0]
+    assert board(store, "q", label="score")["rows"][0]["label"] == 1.0
+    assert "label" not in board(store, "q", label="nothing")["rows"][0]
+
+
+def test_windows_that_are_not_final_say_so():
+    store = history("q")
+    rows = answers([("q", None, 1, [("x", 1.0)])])
+    after = rows.schema.get_field_index("window_end") + 1
+    store.outlet("s").take(0, rows.add_column(after, "final", pa.array([False])))
+    store.outlet("s").take(1, answers([("q", None, 2, [("x", 1.0)])]).append_column("final", pa.array([False])))
+    store.settle()
+    assert board(store, "q", moment=60_000_000)["rows"][0]["final"] is False
+    assert "final" not in board(store, "q")["rows"][0]  # a column of the row that has this name
+
+
 def test_without_an_id_the_whole_row_is_one():
     store = history("q")
     for batch, names in enumerate([["x", "y"], ["y", "x"]]):

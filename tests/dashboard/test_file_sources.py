@@ -44,7 +44,7 @@ def on_the_page(show, name):
     grouped = bool(query(show, name)["groups"])
     for group in show.history.groups(name, limit=10_000)[1]:
         key = group_key(group)
-        for moment in moments(show.history, name, key):
+        for moment in moments(show.history, name, key)["moments"]:
             rows = board(show.history, name, key, moment_of(str(moment)))["rows"]
             at = (moment_of(str(moment)), group[0] if grouped else None)
             found[at] = [(row["rank"], row["id"], row["score"]) for row in rows]

@@ -59,7 +59,7 @@ def test_answers_of_all_families_without_a_workload(tmp_path):
     assert len(board(show.history, "thousand")["rows"]) == 1000
     assert query(show, "largest")["groups"] == []
     assert query(show, "by symbol")["groups"] == ["symbol"]
-    assert len(moments(show.history, "fast", None)) == 2
+    assert len(moments(show.history, "fast", None)["moments"]) == 2
 
 
 def test_groups_are_found_by_the_ranks(tmp_path):
@@ -81,8 +81,8 @@ def test_groups_that_only_a_later_file_tells(tmp_path):
     show.scan()
     show.refresh()
     assert query(show, "q")["groups"] == ["symbol"]
-    assert len(moments(show.history, "q", group_key(["a"]))) == 2
-    assert len(moments(show.history, "q", group_key(["b"]))) == 1
+    assert len(moments(show.history, "q", group_key(["a"]))["moments"]) == 2
+    assert len(moments(show.history, "q", group_key(["b"]))["moments"]) == 1
 
 
 def test_ties_are_no_groups(tmp_path):
@@ -118,7 +118,7 @@ def test_files_come_go_and_are_replaced(tmp_path):
     (tmp_path / "s-00000002.parquet").unlink()
     assert show.scan() == 1
     show.refresh()
-    assert len(moments(show.history, "q", None)) == 1
+    assert len(moments(show.history, "q", None)["moments"]) == 1
 
 
 def test_what_is_unfinished_or_no_answers_is_passed_over(tmp_path):

@@ -185,7 +185,7 @@ def test_rows_stay_their_windows_while_the_oldest_are_moved():
         store.settle()
         assert window.segment is whole  # what a reader has in hand is never changed under it
         assert window.rows["id"].to_pylist() == store.find("seldom").window.rows["id"].to_pylist() == [7, 8]
-    assert store.find("seldom").window.segment.rows.num_rows == 2
+    assert store.find("seldom").window.segment.rows.num_rows <= 52  # its two rows, and a sample of the others
 
 
 def test_answers_that_cannot_be_cut_hold_up_no_others():
@@ -241,7 +241,7 @@ def test_a_column_of_any_type(tmp_path, column, values):
                 assert page.status(path, query=name)[0] in (200, 404)
         assert page.status("summaries")[0] == 200
     for name in show.queries():
-        assert moments(show.history, name, None) is not None
+        assert moments(show.history, name, None)["moments"] is not None
         assert ranks_over_time(show.history, name, None, 5) is not None
         assert board(show.history, name)["rows"]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from skyband.dashboard.board_state import LiveShow
 from skyband.dashboard.guard import Guard
-from tests.dashboard.asking import served
+from tests.dashboard.asking import in_a_loop, served
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -96,5 +94,4 @@ def test_what_is_no_request_is_not_passed_on():
         raise AssertionError("it was")
 
     guard = Guard(app, "127.0.0.1", "t", control=False)
-    with ThreadPoolExecutor(1) as elsewhere:  # a browser of other tests has the loop of this thread
-        elsewhere.submit(lambda: asyncio.run(guard({"type": "websocket"}, None, None))).result()
+    in_a_loop(guard({"type": "websocket"}, None, None))

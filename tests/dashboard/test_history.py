@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
 
-from skyband.dashboard.boards import board, moments, summary
+import skyband as sb
+from skyband.dashboard.boards import board, gaps_of, moment_of, moments, ranks_over_time, summary
+from skyband.dashboard.query_info import QueryInfo
 from skyband.dashboard.wire import group_key
 from tests.dashboard.making import MINUTE, answers, grouped, history
 
@@ -53,7 +56,7 @@ def test_a_batch_that_is_run_again_replaces_itself():
     assert ids_of(board(store, "q")) == [9]
     put(store, 3)  # it turns out to have had no answers
     assert summary(store, "other") is None
-    assert len(moments(store, "q", None)) == 1
+    assert len(moments(store, "q", None)["moments"]) == 1
 
 
 def test_windows_may_come_in_any_order():
@@ -66,14 +69,38 @@ def test_windows_may_come_in_any_order():
     assert ids_of(board(store, "q")) == [39]
 
 
-def test_the_oldest_windows_of_a_query_go_first():
+@pytest.mark.parametrize("total", [11, 60, 2000])
+def test_older_windows_are_thinned_and_counted(total):
+    """The newest are all there, the oldest stay in part, and what is missing between two is known exactly."""
     store = history("q", "seldom", most_windows=10)
-    put(store, 0, ("seldom", None, 1, [(1, 1.0)]), ("q", None, 1, [(0, 1.0)]))
-    for minute in range(2, 200):
+    put(store, 0, ("seldom", None, 1, [(1, 1.0)]))
+    for minute in range(1, total + 1):
         put(store, minute, ("q", None, minute, [(minute, 1.0)]))
-    assert [window.moment // MINUTE for window in store.line("q")] == list(range(190, 200))
-    assert summary(store, "seldom")["windows"] == 1
-    assert summary(store, "q")["windows"] == 10
+    found = moments(store, "q", None)
+    kept = [moment_of(text) // MINUTE for text in found["moments"]]
+    assert 5 <= len(kept) <= 10
+    assert (kept[0], kept[-4:]) == (1, list(range(total - 3, total + 1)))
+    assert found["dropped"] == total - len(kept)
+    boards = [board(store, "q", moment=minute * MINUTE) for minute in kept]
+    assert [one["dropped"] for one in boards] == [0, *(b - a - 1 for a, b in pairwise(kept))]
+    assert ranks_over_time(store, "q", None, 100)["gaps"] == []  # dropped windows had data
+    assert (summary(store, "q")["windows"], summary(store, "q")["dropped"]) == (len(kept), total - len(kept))
+    assert (summary(store, "seldom")["windows"], summary(store, "seldom")["dropped"]) == (1, 0)
+
+
+def test_windows_without_answers_are_gaps():
+    store = history("q")
+    for minute in (1, 2, 3, 10, 11):
+        put(store, minute, ("q", None, minute, [(minute, float(minute))]))
+    assert ranks_over_time(store, "q", None, 100)["gaps"] == [3]
+    assert summary(store, "q")["trend"] == [1.0, 2.0, 3.0, None, 10.0, 11.0]
+    known = replace(QueryInfo("q", "s", "topk"), query=sb.TopK(name="q", k=1, size="1 minute", slide="30 seconds"))
+    assert gaps_of([MINUTE, 2 * MINUTE], [0, 0], known) == [1]
+    days = sb.TopK(name="q", k=1, size="1 month", zone="Europe/Berlin")
+    ends = list(days.window.ends_between(0, 10**14))[:4]
+    known = replace(known, query=days)
+    assert gaps_of(ends, [0] * 4, known) == []
+    assert gaps_of([ends[0], *ends[2:]], [0] * 3, known) == [1]
 
 
 def test_bytes_are_bounded_and_who_answers_seldom_keeps_its_newest():
@@ -84,8 +111,13 @@ def test_bytes_are_bounded_and_who_answers_seldom_keeps_its_newest():
         put(store, minute, ("q", None, minute, [(place, 1.0) for place in range(100)]))
         assert store.bytes <= most
     assert ids_of(board(store, "seldom")) == [1, 2]
-    kept = moments(store, "q", None)
+    kept = moments(store, "q", None)["moments"]
     assert 10 < len(kept) < 490
+    held = [moment_of(text) // MINUTE for text in kept]
+    assert held[0] == 2  # a sample of the oldest stays
+    assert moments(store, "q", None)["dropped"] == 498 - len(kept)
+    skipped = [board(store, "q", moment=minute * MINUTE)["dropped"] for minute in held]
+    assert skipped == [0, *(b - a - 1 for a, b in pairwise(held))]
     assert board(store, "q")["newest"] == kept[-1] == "1970-01-01T08:19:00+00:00"
 
 
@@ -133,6 +165,7 @@ def test_groups_have_boards_of_their_own():
     assert (newest["group"], ids_of(newest)) == (["a"], [42])
     assert summary(store, "q") | {"trend": None} == {
         "moment": "1970-01-01T00:03:00+00:00",
+        "dropped": 0,
         "windows": 7,
         "groups": 3,
         "first": 9.0,

@@ -8,6 +8,8 @@ import json
 import threading
 
 import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
@@ -282,3 +284,17 @@ def test_a_token_that_programs_know(monkeypatch):
         assert Client(asking.server.url.replace(asking.server.url.split("/")[2], url.split("/")[2])).queries() == []
     with pytest.raises(sb.InvalidInputError, match="SKYBAND_TOKEN must have at least 16"):
         token_of({"SKYBAND_TOKEN": "short"})
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_window_as_a_file(page, run, kind):
+    moment = "2024-01-01T09:32:00%2B00:00"
+    url = f"/api/v1/answers?query=largest&from={moment}&to={moment}&format={kind}"
+    status, headers, content = page.raw("GET", url)
+    assert status == 200
+    assert headers["content-disposition"] == f'attachment; filename="answers.{kind}"'
+    table = pcsv.read_csv(io.BytesIO(content)) if kind == "csv" else pq.read_table(io.BytesIO(content))
+    rows = rows_of(run, "trades", 2, "largest")
+    assert table["trade_id"].to_pylist() == [row["trade_id"] for row in rows]
+    assert table["score"].to_pylist() == [row["score"] for row in rows]
+    assert page.status("v1/answers", query="largest", format="xls")[0] == 400

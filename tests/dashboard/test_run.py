@@ -52,6 +52,7 @@ def shown(page, query):
     return rows
 
 
+@pytest.mark.long
 def test_a_stream_that_is_changed_from_its_page(spark, tmp_path, parts):
     (tmp_path / "work.yaml").write_text(FILE)
     file = sb.read_workload(tmp_path / "work.yaml")

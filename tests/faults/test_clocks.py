@@ -71,6 +71,7 @@ def by_file(files):
     return kept, late
 
 
+@pytest.mark.long
 def test_event_times_jump_ahead_and_back(spark, tmp_path, tally):
     """A year ahead, back by two, and ahead again: the rows behind are late and counted, the others are right."""
     files = [work.rows_of(number) for number in range(6)]

@@ -147,3 +147,33 @@ def test_objects_that_come_again(seed):
     exact = sb.IncompleteTopK(**{**query.to_dict(), "method": "exact"})
     found = [sb.incomplete.replay(one, None, *tuples) for one in (exact, query)]
     assert precision(*found) > 0.6
+
+
+@pytest.mark.parametrize("method", ["approximate", "expected-scores"])
+def test_k_above_the_number_of_objects(method):
+    """Nothing can be dropped while there are fewer objects than k; time is not quadratic, and answers are complete."""
+    tuples = correlated(30_000, 3, 0.5, seed=5)
+    query = sb.IncompleteTopK(k=10**6, size=40_000, every=10_000, streams=[0, 1, 2], method=method)
+    exact = sb.IncompleteTopK(**{**query.to_dict(), "method": "exact"})
+    found, wanted = (sb.incomplete.replay(one, None, *tuples) for one in (query, exact))
+    assert found.drop_columns("exact").equals(wanted)
+    assert all(found["exact"].to_pylist())
+    monitor = sb.incomplete.Monitor(query)
+    monitor.push(None, *tuples)
+    assert monitor.metrics()["queries"]["topk"]["touched"] == 0  # no dominators are counted
+
+
+def test_the_number_of_objects_rises_above_k_and_falls_below():
+    """Dominators that were not counted while there were few objects are counted later."""
+    tuples = correlated(6_000, 2, 0.5, seed=5)
+    at = np.concatenate([np.arange(3000), 3000 + np.arange(3000) * 40])  # then fewer than k in a window
+    at = np.concatenate([at, at[-1] + 1 + np.arange(6000)])
+    shifts = (10**6, 0, 0)
+    objects, streams, values = (np.append(column, column + shift) for column, shift in zip(tuples, shifts, strict=True))
+    query = sb.IncompleteTopK(k=60, size="1ms", every="100us", streams=[0, 1], method="approximate")
+    exact = sb.IncompleteTopK(**{**query.to_dict(), "method": "exact"})
+    monitors = [sb.incomplete.Monitor(one) for one in (exact, query)]
+    for monitor in monitors:
+        monitor.push(at, objects, streams, values)
+    assert monitors[1].candidates < monitors[0].candidates
+    assert sb.incomplete.precision(*(monitor.answers() for monitor in monitors)) > 0.9

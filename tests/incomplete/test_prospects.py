@@ -6,50 +6,89 @@ import numpy as np
 import pytest
 
 import skyband as sb
-from skyband.incomplete.kernels.prospects import gains_of, reach_of, sums_of
+from skyband.incomplete.kernels.prospects import CELLS, LEVELS, LIVES, gains_of, highest_gains, tails_of
 from skyband.streams import correlated
 
 
-def test_sums_of_values_have_their_probabilities():
-    contributions = np.array([[0.0, 1.0], [0.0, 1.0]])  # two streams, a coin each
-    tails, cell = sums_of(contributions)
+def test_values_have_their_probabilities():
+    tails, cell = tails_of(np.array([[0.0, 1.0], [0.0, 1.0]]))  # two streams, a coin each
     one = round(1 / cell)
     assert tails[0, :2].tolist() == [1.0, 0.0]
     assert tails[1, [0, 1, one]].tolist() == [1.0, 0.5, 0.5]
-    assert tails[2, [0, 1, one, one + 1, 2 * one]].tolist() == pytest.approx([1.0, 0.75, 0.75, 0.25, 0.25])
 
 
-def test_the_number_of_further_reports_agrees_with_a_simulation():
-    edges = np.append(0.0, np.geomspace(5, 100, 12))
-    rates = np.vstack([np.zeros(12), np.linspace(0.02, 0.001, 12), np.linspace(0.01, 0.0, 12), np.zeros(12)])
-    reach, _ = reach_of(rates, edges)
-    rng = np.random.default_rng(3)
-    life, start = 8, 2
-    left = (edges[life] + edges[life + 1]) / 2
-    worth = np.zeros(4)
-    rounds = 4000
+def test_one_further_report_is_awaited_while_it_is_worth_the_next_moment():
+    """Two streams, a constant rate, even values: what is expected of the next moment only falls, so it decides."""
+    edges, rate, price, rise = np.append(0.0, np.geomspace(2, 100, 40)), 0.02, 0.3, 1.5
+    rates = np.full((3, 40), rate)
+    values = (np.arange(6000) + 0.5) / 6000
+    gains = highest_gains(rates, edges, *tails_of(values[None]), rise, price)
+    for level in (0, 1):
+        for life in (5, 10, 15):
+            whole = (life + 0.5) / LIVES * 100
+            for age in np.flatnonzero(edges[1:] < whole - 5):
+                left = whole - (edges[age] + edges[age + 1]) / 2
+                # Lifetimes are counted in cells; a share of values must be enough.
+                low, high = (1 - price * 2**level / (rate * (left + by)) for by in (-50 / LIVES, 50 / LIVES))
+                cells = 2 * rise / CELLS
+                assert max(low, 0) - cells <= gains[level, 1, life, age] <= max(high, 0) + cells
+
+
+def _simulated(rates, edges, stops, whole, missing, price, rng):
+    """The mean worth of an instance with one report, three streams and even values, if it waits until `stops`."""
+    size, step, rounds, total = edges[-1], 0.5, 3000, 0.0
     for _ in range(rounds):
-        number, more, age, clock = 1, 0, (edges[start] + edges[start + 1]) / 2, 0.0
-        while clock < left and number < 3 and age < 100:
-            rate = (3 - number) * rates[number, np.searchsorted(edges, age, side="right") - 1]
-            age, clock = age + 0.25, clock + 0.25
-            if rng.random() < rate * 0.25:
-                number, more, age, rest = number + 1, more + 1, 0.0, left - clock
-        worth[more] += (left if more == 0 else rest) / 100
-    assert reach[1, start, life] == pytest.approx(worth / rounds, abs=0.02)
+        number, age, life, gap, clock = 1, 0.0, whole, missing, 0.0
+        while age < life and number < 3:
+            at = min(int(np.searchsorted(edges, age, side="right")) - 1, rates.shape[1] - 1)
+            if gap > stops[number, min(int(life / size * LIVES), LIVES - 1), at]:
+                break
+            age, clock = age + step, clock + step
+            total -= price * step / size
+            if rng.random() < (3 - number) * rates[number, at] * step:
+                number, gap, life, age = number + 1, gap - rng.random(), life - age, 0.0
+                if gap <= 0:
+                    total += (whole - clock) / size
+                    break
+    return total / rounds
+
+
+def test_no_other_patience_is_worth_more():
+    edges = np.append(0.0, np.geomspace(5, 100, 12))
+    rates = np.vstack([np.zeros(12), np.linspace(0.02, 0.001, 12), np.linspace(0.03, 0.0, 12), np.zeros(12)])
+    values = (np.arange(6000) + 0.5) / 6000
+    best = highest_gains(rates, edges, *tails_of(values[None]), 2.5, 0.12)[0]
+    whole, missing, rng = 85.0, 1.1, np.random.default_rng(3)
+    found = _simulated(rates, edges, best, whole, missing, 0.12, rng)
+    assert found > 0.01
+    for other in (best * 0.5, best + 0.7, np.where(best > 0, 3.0, 0.0)):
+        assert _simulated(rates, edges, other, whole, missing, 0.12, rng) <= found + 0.006
 
 
 def test_nothing_is_gained_if_all_streams_have_reported_or_none_follows():
     edges = np.append(0.0, np.geomspace(5, 100, 6))
     rates = np.zeros((3, 6))
     rates[1, :3] = 0.05
-    reach, held = reach_of(rates, edges)
-    tails, cell = sums_of(np.random.default_rng(1).random((2, 50)))
-    gains = gains_of(reach, held, tails, cell, 0.01)
-    assert not gains[2].any()  # both streams have reported
-    assert not gains[1, 3:].any()  # no report comes at such an age
-    assert (gains[1, 0, 2:] > 0.5).all()
-    assert (gains[1, 0] >= gains_of(reach, held, tails, cell, 0.5)[1, 0]).all()  # a higher price, less patience
+    estimates = rates, edges, *tails_of(np.random.default_rng(1).random((2, 50)))
+    gains = highest_gains(*estimates, 1.4, 0.01)
+    assert not gains[:, 2].any()  # both streams have reported
+    assert not gains[:, 1, :, 3:].any()  # no report comes at such an age
+    assert (gains[0, 1, 6:, 0] > 0.5).all()
+    assert (gains[0] >= highest_gains(*estimates, 1.4, 0.5)[0]).all()  # a higher price, less patience
+    for level in range(1, LEVELS):  # serving for half of the time is as twice the price
+        np.testing.assert_array_equal(gains[level], highest_gains(*estimates, 1.4, 0.01 * 2**level)[0])
+    for rise in (0.0, -1.0, np.inf):  # nothing is known of the answers
+        everything = highest_gains(*estimates, rise, 0.01)
+        assert (everything[:, 1] == everything.max() / 2).all()
+        assert not everything[:, 2].any()
+
+
+def test_the_tables_agree_without_the_compiler():
+    rng = np.random.default_rng(4)
+    rates, edges = rng.random((4, 5)) / 50, np.array([0.0, 5.0, 20.0, 50.0, 80.0, 100.0])
+    density = rng.dirichlet(np.ones(CELLS))
+    plain = getattr(gains_of, "py_func", gains_of)
+    np.testing.assert_allclose(gains_of(rates, edges, density, 2.0, 0.02), plain(rates, edges, density, 2.0, 0.02))
 
 
 def test_rates_are_those_of_the_streams():

@@ -35,7 +35,8 @@ def first_whole_window(rows, after=0):
     return next(end for end in range(0, 10**12, 5_000_000) if end - 10_000_000 > newest)
 
 
-@pytest.mark.parametrize("bad", [("zero",), pytest.param(tuple(BAD), marks=pytest.mark.long)], ids=len)
+@pytest.mark.long
+@pytest.mark.parametrize("bad", [("zero",), tuple(BAD)], ids=len)
 def test_culprits_are_found_and_nobody_else_is_harmed(spark, tmp_path, parts, caplog, bad):  # noqa: F811
     live = Live(spark, tmp_path, parts)
     live.feed()

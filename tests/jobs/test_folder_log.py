@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import skyband as sb
+from skyband.jobs.checked_lines import sealed
 from skyband.jobs.folder_log import FolderLog, LoggedFile, PlannedBatch
 
 FIRST = PlannedBatch(0, (LoggedFile("/in/ä.csv", 5, 100), LoggedFile("/in/b.csv", 6, 0)))
@@ -42,8 +43,9 @@ def test_a_crash_at_any_byte_of_a_line(tmp_path):
     ("old", "new", "says"),
     [
         (b'"files"', b'"fools"', "is not a line of the log"),
-        (b'"batch":1', b'"batch":2', "batch 2 is in the place of batch 1"),
-        (b'"version":1', b'"version":9', "has version 9"),
+        (b'"batch":1', b'"batch":2', "its checksum differs"),
+        (b'"version":2', b'"version":1', "its checksum differs"),
+        (b',"check":"', b',"chock":"', "its checksum is missing"),
         (b"{", b"x", "is not a line of the log"),
     ],
 )
@@ -51,6 +53,21 @@ def test_damage_is_rejected(tmp_path, old, new, says):
     path = filled(tmp_path)
     path.write_bytes(path.read_bytes().replace(old, new))
     with pytest.raises(sb.SnapshotError, match=says):
+        FolderLog(path)
+
+
+def test_lines_of_another_version_or_place(tmp_path):
+    path = tmp_path / "log"
+    path.write_bytes(b'{"version":1,"batch":0,"files":[["/in/a.csv",5,7]],"messages":[]}\n')
+    log = FolderLog(path)
+    assert "/in/a.csv" in log
+    log.append(SECOND)
+    assert FolderLog(path).last == SECOND
+    path.write_bytes(path.read_bytes().partition(b"\n")[2])
+    with pytest.raises(sb.SnapshotError, match="batch 1 is in the place of batch 0"):
+        FolderLog(path)
+    path.write_bytes(sealed({"version": 9, "batch": 0, "files": [], "messages": []}) + b"\n")
+    with pytest.raises(sb.SnapshotError, match="has version 9"):
         FolderLog(path)
 
 

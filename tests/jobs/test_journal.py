@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import skyband as sb
+from skyband.jobs.checked_lines import sealed
 from skyband.jobs.journal import MOST_TRIES, Change, Journal, added_queries, changed, given_up
 from tests.workload_file.files import FAMILIES, SHORT, read  # noqa: F401 - a fixture
 
@@ -56,10 +57,12 @@ def test_what_cannot_be_written_whole_leaves_nothing(journal, monkeypatch):
 def test_what_a_crash_cut_off_does_not_count(journal):
     journal.append(Change("add", "s", NEW))
     whole = journal.path.read_bytes()
+    confirmed = journal.confirmed_path.read_bytes()
     journal.append(Change("drop", "s", NEW))
     both = journal.path.read_bytes()
-    for end in range(len(whole) + 1, len(both) - 1):
+    for end in range(len(whole) + 1, len(both) - 1, 3):
         journal.path.write_bytes(both[:end])
+        journal.confirmed_path.write_bytes(confirmed)
         assert journal.read() == [Change("add", "s", NEW)], both[:end]
         journal.append(Change("drop", "s", NEW))
         assert journal.read() == [Change("add", "s", NEW), Change("drop", "s", NEW)], both[:end]
@@ -76,16 +79,21 @@ def test_what_is_no_change_is_told_with_its_line(journal, line):
         journal.read()
 
 
-def test_lines_of_an_earlier_version_are_read(journal):
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_lines_of_an_earlier_version_are_read(journal, version):
     journal.path.parent.mkdir(parents=True)
-    journal.path.write_bytes((Path(__file__).parents[1] / "golden" / "journal_version_1.jsonl").read_bytes())
-    assert journal.read() == [Change("add", "s", query) for query in QUERIES]
+    journal.path.write_bytes((Path(__file__).parents[1] / "golden" / f"journal_version_{version}.jsonl").read_bytes())
+    wanted = [Change("add", "s", query) for query in QUERIES]
+    assert journal.read() == wanted
+    journal.append(Change("drop", "s", NEW))  # in the current version
+    assert journal.read() == [*wanted, Change("drop", "s", NEW)]
 
 
 def test_a_line_of_a_later_version_is_rejected(journal):
     journal.append(Change("add", "s", NEW))
     later = {**json.loads(journal.path.read_text()), "version": 99}
-    journal.path.write_text(json.dumps(later) + "\n")
+    del later["check"]
+    journal.path.write_bytes(sealed(later) + b"\n")
     before = journal.path.read_bytes()
     with pytest.raises(sb.SnapshotError, match=r"changes.jsonl:1 cannot be read: .* journal of changes has version 99"):
         journal.read()

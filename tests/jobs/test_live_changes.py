@@ -147,6 +147,7 @@ def test_what_is_no_message_is_refused_and_the_run_goes_on(spark, tmp_path, part
         wait_for_rows(live.running, len(parts[0]))
 
 
+@pytest.mark.long
 def test_concurrent_changes_are_ordered(spark, tmp_path, parts):
     live = Live(spark, tmp_path, parts)
     live.feed()

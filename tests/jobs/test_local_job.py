@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 import skyband as sb
 from skyband.jobs import run, run_local
@@ -44,7 +45,8 @@ def written(folder, files, text):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         raw = content.encode() if isinstance(content, str) else content
-        path.write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+        packed = gzip.compress if name.endswith(".gz") else zstandard.compress if name.endswith(".zst") else bytes
+        path.write_bytes(packed(raw))
     (folder / "work.yaml").write_text(text)
     return sb.read_workload(folder / "work.yaml")
 
@@ -200,6 +202,51 @@ CASES |= {
             '{"at": "soon", "price": 1}\n{"price": 4, "at": \n'
         },
         "path: in.json, dead_letters: dead, " + SCHEMA,
+    ),
+    "json, lists of objects": (
+        {
+            "in/1.json": json.dumps(LINES, indent=1),
+            "in/2.json.gz": json.dumps(LINES[0], indent=2),
+            "in/3.json": "\n []\n",
+        },
+        "path: in, format: json, options: {multiLine: true}, ",
+    ),
+    "json, a list, schema": (
+        {"in.json": json.dumps(LINES)},
+        "path: in.json, options: {multiLine: true}, schema: {price: float, at: timestamp, other: string}, ",
+    ),
+    "times with hours of offset, zstd": (
+        {
+            "in/1.csv.zst": "at,price,name\n2024-01-01 00:00:00+00,1,a\n2024-01-01 00:00:30.25-02,2,b\n",
+            "in/2.csv.zst": "at,price,name\n2024-01-01 00:00:00+05:30,3,c\n",
+        },
+        "path: in, format: csv, ",
+    ),
+    "patterns with offsets": (
+        {
+            "in.jsonl": "".join(
+                json.dumps({"at": at, "price": price}) + "\n"
+                for price, at in enumerate(
+                    [
+                        *("2024-01-01 09:30:00+00", "2024-01-01 09:30:01.5-02", "2024-01-01t09:30:02Z"),
+                        *("2024-01-01 09:30:03+0130", "2024-01-01T09:30:04.123456789+01:30", "2024-01-01 09:30:05"),
+                        *("2024-01-01 09:30:06+1", "2024-01-01 09:30:07+00 ", "2024-01-01 09:30:08.+00", "x"),
+                    ]
+                )
+            )
+        },
+        "path: in.jsonl, time_format: \"yyyy-MM-dd[ ]['T']HH:mm:ss[.SSSSSSSSS][XXX][XX][X]\", ",
+    ),
+    "fewer digits than the pattern": (
+        {"in.csv": "at,price\n2024-01-01 00:00:00.5,1\n2024-01-01 00:00:01.123,2\n2024-01-01 00:00:02.1234,3\n"},
+        "path: in.csv, time_format: 'yyyy-MM-dd HH:mm:ss.SSS', schema: {at: string, price: int}, ",
+    ),
+    "text as a time": (
+        {
+            "in.csv": "at,price\n2024-01-01 00:00:00+00,1\n2024-01-01T00:00:01+0530,2\n2024-01-01 00:00:02-17:59,3\n"
+            "2024-01-01 00:00:03Z,4\n"
+        },
+        "path: in.csv, schema: {at: string, price: int}, ",
     ),
 }
 

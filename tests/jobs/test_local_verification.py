@@ -14,7 +14,16 @@ from skyband.cli.verify import verify_file
 from skyband.incomplete.brute_force import by_definition
 from skyband.jobs import run_local
 from skyband.jobs.local_verification import verify_local
-from tests.jobs.test_verification import CALENDARS, COUNTED, KEYS, OBJECTS, QUERIES, rows_around_a_change
+from tests.jobs.test_verification import (
+    CALENDARS,
+    CALENDARS_OF_KEYS,
+    COUNTED,
+    KEYS,
+    OBJECTS,
+    ORDERS,
+    QUERIES,
+    rows_around_a_change,
+)
 from tests.sharding import cases
 from tests.spark.frames import write_files
 
@@ -33,7 +42,9 @@ def rows(tmp_path):
 
 
 @pytest.mark.parametrize("id_", ["id: id,", ""])
-@pytest.mark.parametrize("queries", [QUERIES, COUNTED, KEYS, OBJECTS], ids=["time", "count", "keys", "objects"])
+@pytest.mark.parametrize(
+    "queries", [QUERIES, ORDERS, COUNTED, KEYS, OBJECTS], ids=["time", "orders", "count", "keys", "objects"]
+)
 def test_the_two_agree(tmp_path, rows, queries, id_):
     lines = []
     found = verify_local(workload(tmp_path, queries, id_=id_), "rows", lines.append)
@@ -45,10 +56,11 @@ def test_the_two_agree(tmp_path, rows, queries, id_):
     assert len(lines) == 2
 
 
-def test_windows_of_calendars(tmp_path):
+@pytest.mark.parametrize("queries", [CALENDARS, CALENDARS_OF_KEYS], ids=["rows", "keys"])
+def test_windows_of_calendars(tmp_path, queries):
     rows = rows_around_a_change()
     write_files(tmp_path / "in", [rows[70:], rows[:70]])
-    file = workload(tmp_path, CALENDARS, "sinks: [{type: parquet, path: out}]\n")
+    file = workload(tmp_path, queries, "sinks: [{type: parquet, path: out}]\n")
     assert run_local(file).await_end(600)
     found = verify_local(file, "rows", answers=tmp_path / "out")
     assert found.agrees, found.difference

@@ -32,6 +32,20 @@ KEYS = """
      partition_by: [g], full_only: true}
   - {name: clicks, sql: "TOPK count(*), 2 BY id % 7 OVER 30 SECONDS EVERY 11 SECONDS"}
   - {name: low, sql: "TOPK min(s), 2 BY id % 3 OVER 30 SECONDS EVERY 30 SECONDS"}
+  - {name: kinds, type: aggregate, k: 3, size: 20 seconds, slide: 7 seconds, key: id % 4, aggregate: count_distinct,
+     value: "coalesce(g, '?')", having: count(*) > 1}
+  - {name: middle, type: aggregate, k: 2, size: 20 seconds, slide: 7 seconds, key: id % 5, aggregate: quantile,
+     quantile: 0.3, value: s}
+"""
+CALENDARS_OF_KEYS = """
+  - {name: day, type: aggregate, k: 2, size: 1 day, zone: Asia/Beirut, key: id % 6, value: s, where: odd, share: true}
+  - {name: so far, type: aggregate, k: 2, size: 1 day, slide: 8 hours, cumulative: true, zone: Asia/Beirut,
+     key: id % 4, value: s, aggregate: max, partition_by: [g]}
+  - {name: grows, k: 3, size: 6 hours, slide: 2 hours, cumulative: true, type: aggregate, key: id % 5, value: s,
+     others: true}
+  - {name: week, sql: "TOPK avg(s), 1 BY KEY id % 6 OVER 1 WEEK AT TIME ZONE 'Asia/Beirut' EVERY 1 DAY"}
+  - {name: ever, type: aggregate, k: 2, size: all, slide: 1 day, zone: Asia/Beirut, origin: "2024-03-30T12:00",
+     key: id % 6, value: s, where: odd, aggregate: min}
 """
 OBJECTS = """
   - {name: sums, type: incomplete, k: 3, size: 20 seconds, every: 7 seconds, object: id % 5,
@@ -43,6 +57,16 @@ OBJECTS = """
   - {name: worst, type: incomplete, k: 2, size: 20 seconds, every: 5 seconds, object: id % 5,
      stream_by: "coalesce(g, 'b')", value: CASE WHEN s > 9 THEN 9 WHEN s < -9 THEN -9 ELSE s END,
      streams: [a, b, c], bounds: [-100, 1000], aggregate: min, where: odd, method: sorted-lists}
+"""
+ORDERS = """
+  - {name: several, k: 3, size: 20 seconds, slide: 7 seconds, by: round(s), then_by: [g desc nulls first, id % 3 asc]}
+  - {name: text, k: 2, size: 20 seconds, by: "if(s is null, null, coalesce(g, 'b'))", order: asc, then_by: [s desc],
+     ties: rank}
+  - {name: flags, k: 4, size: 12 seconds, slide: 5 seconds, by: "if(s is null, null, odd)", then_by: [s asc],
+     partition_by: [g]}
+  - {name: once, k: 3, size: 30 seconds, slide: 11 seconds, by: s, then_by: [g], distinct: id % 5}
+  - {name: fading, k: 3, size: 30 seconds, slide: 11 seconds, by: s, half_life: 4 seconds, where: odd}
+  - {name: low, k: 2, size: 50 seconds, slide: 7 seconds, by: s, order: asc, half_life: 1 second, distinct: g}
 """
 COUNTED = """
   - {name: plain, k: 3, size: 20, slide: 7, by: s}
@@ -61,6 +85,7 @@ def workload(folder, queries, watermark="0 seconds", id_="id: id,"):
     [
         pytest.param(QUERIES, id="time"),
         pytest.param(KEYS, id="keys"),
+        pytest.param(ORDERS, id="orders"),
         pytest.param(COUNTED, id="count", marks=pytest.mark.long),
         pytest.param(OBJECTS, id="objects", marks=pytest.mark.long),
     ],
@@ -75,10 +100,12 @@ def test_the_two_agree(spark, tmp_path, queries):
     assert found.windows > 20
 
 
-@pytest.mark.long
-def test_windows_of_calendars(spark, tmp_path):
+@pytest.mark.parametrize(
+    "queries", [pytest.param(CALENDARS, id="rows", marks=pytest.mark.long), pytest.param(CALENDARS_OF_KEYS, id="keys")]
+)
+def test_windows_of_calendars(spark, tmp_path, queries):
     write_files(tmp_path / "in", [rows_around_a_change()[:60], rows_around_a_change()[60:]])
-    found = verify(spark, workload(tmp_path, CALENDARS), "rows")
+    found = verify(spark, workload(tmp_path, queries), "rows")
     assert found.agrees, found.difference
     assert found.difference.compared > 100
 

@@ -229,7 +229,7 @@ REJECTED = [
     (BIG, {"time": "ts", "ids": [1, 2]}, r"ids= is for arrays"),
     (BIG, {"time": "ts", "groups": [1, 2]}, r"groups= is for arrays"),
     (sb.TopK(k=1, size="1 second"), {"time": "ts"}, r"has no by=. The score is computed from the row's columns"),
-    (sb.TopK(k=1, size="1 second", by="name"), {"time": "ts"}, r"by='name' has type string; by must be numeric"),
+    (sb.TopK(k=1, size="1 second", by="name", half_life="1 hour"), {"time": "ts"}, r"type string; by must be numeric"),
     (sb.TopK(k=1, size="1 second", by="vv"), {"time": "ts"}, r"by='vv' cannot be computed.*did you mean 'v'"),
     (sb.TopK(k=1, size="1 second", by="v", where="v"), {"time": "ts"}, r"where='v' must be Boolean, got type double"),
     (sb.TopK(k=1, size="1 second", by="v +"), {"time": "ts"}, r"by='v \+'"),

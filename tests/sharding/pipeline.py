@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from skyband.sharding.emission import ONCE
 from skyband.sharding.envelope import expected_watermark
 from skyband.topk.plan import TopKPlan, scans_of
 from skyband.topk.reducer import TopKNote, reduce_rows
@@ -13,7 +14,7 @@ from skyband.windows import ALWAYS, NEVER
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("id", pa.int64()), ("g", pa.string()), ("s", pa.float64())])
 
 
-def plan_of(queries, *, algorithm="panes", shards=3, may_be_late=True):
+def plan_of(queries, *, algorithm="panes", shards=3, may_be_late=True, emission=ONCE):
     """A plan for rows of `SCHEMA` in which every scan's score is a column of its own."""
     scans = scans_of(queries)
     return TopKPlan(
@@ -27,6 +28,7 @@ def plan_of(queries, *, algorithm="panes", shards=3, may_be_late=True):
         columns=tuple(SCHEMA.names),
         returned=tuple(name for name in SCHEMA.names if not any(name in scan.partition_by for scan in scans)),
         may_be_late=may_be_late,
+        emission=emission,
     )
 
 
@@ -65,7 +67,8 @@ class Pipeline:
         self.newest = None
         self.states = {}
         self.found = []
-        self.late = 0
+        self.late = self.late_used = 0
+        self.emitted = []  # per batch: the rows that it emitted
         self.candidates = 0
 
     @property
@@ -94,11 +97,17 @@ class Pipeline:
         for rows in tasks:
             self.newest = max([row[0] for row in rows if row[0] is not None] + [self.newest or ALWAYS], default=None)
             self.newest = None if self.newest == ALWAYS else self.newest
+        self.emitted.append([])
         for number, (tables, notes) in arrived.items():
             state = self.states.get(number)
             shard = TopKShard(self.plan, number) if state is None else TopKShard.resume(self.plan, number, state)
-            answers, tally = shard.step(tables, notes, watermark, next_watermark=self._next_watermark(notes), end=end)
+            answers, tally = shard.step(
+                tables, notes, watermark, next_watermark=self._next_watermark(notes), end=end, provisional=True
+            )
             self.late += tally.late
+            self.late_used += tally.late_used
             self.candidates = tally.candidates
-            self.found += [row for table in answers for row in table.to_pylist()]
+            rows = [row for table in answers for row in table.to_pylist()]
+            self.found += rows
+            self.emitted[-1] += rows
             self.states[number] = shard.state()

@@ -74,3 +74,39 @@ def test_another_output_is_refused(spark):
     df = frame(spark, [(1_000_000, 2.0, 1, "a")])
     with pytest.raises(sb.InvalidInputError, match=r"output must be 'answers' .* got 'both'"):
         answers(df, sb.TopK(k=1, size="1 hour", by="s"), time="ts", output="both")
+
+
+def test_changes_of_merged_answers_follow_the_answers(spark, tmp_path):
+    """Two starts of a stream with two shards report what the answers of a batch frame differ by."""
+    rows = cases.draw_rows(cases.rng("keys"), 120, scale=1_000_000)
+    query = sb.AggregateTopK(name="q", k=2, size="20 seconds", slide="5 seconds", key="g", aggregate="count")
+    write_files(tmp_path / "in", [rows[:40], rows[40:80]])
+
+    def run(**more):
+        return start(
+            read_stream(spark, tmp_path / "in"),
+            query,
+            time="ts",
+            watermark="0 seconds",
+            output="changes",
+            shards=2,
+            write=lambda out: (
+                out.writeStream.format("parquet").option("path", str(tmp_path / "out")).trigger(availableNow=True)
+            ),
+            checkpoint=str(tmp_path / "state"),
+            **more,
+        )
+
+    assert run().await_end(300, progress=False)
+    write_files(tmp_path / "in", [rows[80:]], 2)
+    assert run(bounded=True).await_end(300, progress=False)
+    found = spark.read.parquet(str(tmp_path / "out")).toArrow()
+    want = answers(frame(spark, rows), query, time="ts", output="changes", shards=2).toArrow()
+    assert want.num_rows
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, want.to_pylist()))
+    feed = sb.ChangeFeed(query)
+    plain = answers(frame(spark, rows), query, time="ts", shards=2).toArrow().sort_by([
+        ("window_end", "ascending"), ("rank", "ascending")
+    ])  # fmt: skip
+    told = [*feed.take(plain).to_pylist(), *feed.take(plain.slice(0, 0), now=max(row[0] for row in rows)).to_pylist()]
+    assert sorted(map(repr, told)) == sorted(map(repr, want.to_pylist()))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
+from random import Random
 
 import pytest
 
 import skyband as sb
 from skyband.spark.file_log import KEPT, FileEntry, FileLog, uri_of
+from tests.damage import HOW, damage
 
 A, B = FileEntry("/in/a b.csv", 1000, 7), FileEntry("/in/ü%#?.csv", 2000, None)
 
@@ -74,6 +77,50 @@ def test_damage_is_rejected(tmp_path, damage, why):
     (tmp_path / "0").write_text(damage((tmp_path / "0").read_text()))
     with pytest.raises(sb.SnapshotError, match=why):
         FileLog(tmp_path)
+
+
+def test_a_list_that_lost_lines_or_is_another_one_is_rejected(tmp_path):
+    """Each line has a correct checksum; without the number of files they would be read twice, or never."""
+    log = FileLog(tmp_path)
+    log.add([A, A._replace(path="/in/c.csv"), A._replace(path="/in/d.csv")])
+    log.add([A._replace(path="/in/e.csv")])
+    first, second = (tmp_path / "0").read_text(), (tmp_path / "1").read_text()
+    (tmp_path / "0").write_text(first.rpartition("\n")[0])
+    with pytest.raises(sb.SnapshotError, match="it has 2 of the 3 files of batch 0"):
+        FileLog(tmp_path)
+    (tmp_path / "0").write_text(first)
+    for other, why in ((first, "no files of batch 1"), ("v1", "no files of batch 1"), (f"{second}{first[2:]}", "0, 1")):
+        (tmp_path / "1").write_text(other)
+        with pytest.raises(sb.SnapshotError, match=why):
+            FileLog(tmp_path)
+    (tmp_path / "1").write_text(second)
+    assert FileLog(tmp_path).last == 1
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_damage_at_random_places_is_rejected_or_changes_nothing(tmp_path, how):
+    random, log = Random(how), FileLog(tmp_path / "whole")
+    for number in range(12):
+        log.add([FileEntry(f"/in/{number} {part}.csv", number, part) for part in range(3)])
+    whole = log.between(-1, log.last)
+    rejected = 0
+    for at in range(60):
+        shutil.rmtree(tmp_path / "damaged", ignore_errors=True)
+        shutil.copytree(tmp_path / "whole", tmp_path / "damaged")
+        name = random.choice(["9.compact", "10", "11"])
+        damage(tmp_path / "damaged" / name, how, random, (tmp_path / "whole" / str(at % 9)).read_bytes())
+        try:
+            found = FileLog(tmp_path / "damaged")
+        except sb.SnapshotError as error:
+            rejected += str(tmp_path / "damaged") in str(error)
+        else:
+            if found.last < log.last:  # the last list was deleted
+                with pytest.raises(sb.SnapshotError, match="Spark has planned it"):
+                    found.require(log.last)
+                rejected += 1
+            else:
+                assert found.between(-1, log.last) == whole
+    assert rejected > 30
 
 
 def test_a_missing_list_is_rejected(tmp_path):

@@ -113,7 +113,8 @@ def test_tasks_pass_on_only_the_best_rows_if_none_can_be_late(spark, tmp_path):
     assert handle.metrics()["pruned"] == 1200 - 4 * 3
 
 
-@pytest.mark.parametrize("kind", ["csv", pytest.param("json", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["csv", "json"])
 def test_lines_with_malformed_ones(spark, tmp_path, kind):
     folder = tmp_path / "in"
     folder.mkdir()
@@ -156,6 +157,7 @@ def test_several_streams_of_files(spark, tmp_path):
     assert sorted(path.name for path in (tmp_path / "auto/state/sources").iterdir()) == ["0", "1", "2"]
 
 
+@pytest.mark.long
 def test_a_stream_resumes_with_either_reader(spark, tmp_path):
     """Each reads lists of files that the other has written, the compacted one too."""
     parts = in_parts(drawn(5, 220), 20)
@@ -188,6 +190,7 @@ def test_a_list_that_was_written_before_a_crash_is_read(spark, tmp_path):
     assert handle.metrics()["rows"] == 40
 
 
+@pytest.mark.long
 def test_files_are_taken_by_modification_time_then_path_each_once(spark, tmp_path):
     rows = drawn(7, 120)
     write_files(tmp_path / "in", in_parts(rows, 20))

@@ -123,7 +123,8 @@ def killed(*_, **__):
     raise KilledError
 
 
-@pytest.mark.parametrize("goes_on_with", [pytest.param(2, marks=pytest.mark.long), 5])
+@pytest.mark.long
+@pytest.mark.parametrize("goes_on_with", [2, 5])
 def test_killed_between_the_messages_and_the_description(spark, tmp_path, monkeypatch, goes_on_with):
     stopped_half_way(spark, tmp_path, 2)
     with monkeypatch.context() as patched:

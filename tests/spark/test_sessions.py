@@ -150,6 +150,7 @@ def test_a_foreign_session_without_rocksdb_is_refused_for_streams(classic):
     assert f'\n    .config("{PROVIDER}", "{ROCKSDB}")  # ' in found["refused"]
 
 
+@pytest.mark.long
 def test_spark_connect():
     found = found_by(done := run({"spark.remote": "local[2]"}, SPARK_TESTING="1"))
     assert found["kind"].startswith("pyspark.sql.connect")

@@ -224,7 +224,6 @@ def test_windows_over_the_last_tuples(spark):
         ({"stream": "boat"}, {}, "boat"),
         ({}, {"algorithm": "mintopk"}, "algorithm='mintopk' is not supported for UncertainTopK queries"),
         ({}, {"shards": 2}, "depends on all tuples"),
-        ({}, {"output": "changes"}, "is not supported for UncertainTopK queries"),
     ],
 )
 def test_what_cannot_be_answered(spark, change, asked, said):

@@ -32,6 +32,7 @@ def replayed(family):
     return pa.table(found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", golden_checkpoints.WORKLOADS)
 def test_streams_and_batches_give_the_answers_of_a_run_without_spark(spark, tmp_path, family):
     found = collected(answers(frame(spark, ROWS), golden_checkpoints.WORKLOADS[family], time="ts", id="id"))

@@ -32,6 +32,7 @@ def aggregate_cql(query, stream="clicks"):
     return (
         f"{quote(query.name)}: SELECT TOP {query.k} {_called(query)} AS total FROM {stream} [{window}]{where} "
         f"GROUP BY {keys}{groups}{_having(query)} ORDER BY total {query.order}"
+        + ("" if query.delete is None else f" WITH DELETE WHEN {writer.expression(query.delete)}")
     )
 
 
@@ -54,7 +55,8 @@ def _having(query):
 
 
 def _called(query):
-    return f"{query.aggregate}({'*' if query.value is None else writer._argument(query.value)})"
+    fraction = "" if query.quantile is None else f", {query.quantile!r}"
+    return f"{query.aggregate}({'*' if query.value is None else writer._argument(query.value)}{fraction})"
 
 
 def uncertain_cql(query, stream="sensors"):

@@ -140,11 +140,12 @@ def queries(draw, texts=None, *, scored=False):
 
 
 @st.composite
-def aggregate_queries(draw, texts=None):
-    """Any query over keys; `texts` makes its expressions."""
+def aggregate_queries(draw, texts=None, *, deletes=True):
+    """Any query over keys; `texts` makes its expressions. Flink's dialect has no clause for deletes."""
     texts = expressions() if texts is None else texts
     size, slide, origin = draw(windows())
     aggregate = draw(st.sampled_from(["count", *AGGREGATES]))
+    delete = draw(st.one_of(st.none(), texts)) if aggregate == "latest" and deletes else None
     return AggregateTopK(
         name=draw(NAMES),
         k=draw(st.integers(1, 2**31 - 1)),
@@ -152,11 +153,15 @@ def aggregate_queries(draw, texts=None):
         slide=slide,
         key=draw(texts),
         aggregate=aggregate,
+        quantile=draw(st.floats(0, 1)) if aggregate == "quantile" else None,
         value=draw(texts) if AGGREGATES[aggregate].needs_values else draw(st.one_of(st.none(), texts)),
         where=draw(st.one_of(st.none(), texts)),
         partition_by=draw(st.lists(texts, max_size=3, unique=True)),
         order=draw(st.sampled_from(["desc", "asc"])),
-        having=draw(st.sampled_from([None, "count(*) >= 3", "score > -1.5 and count( * ) < 9"])),
+        having=draw(st.sampled_from([None, "count(*) >= 3", "score > -1.5 and count( * ) < 9"]))
+        if delete is None
+        else None,
+        delete=delete,
         origin=origin,
         full_only=draw(st.booleans()),
     )

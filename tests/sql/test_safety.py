@@ -65,6 +65,7 @@ BAD = "reflect('a', 'b')"
         sb.TopK(name="q", k=1, size=5, by="x", partition_by=["x", BAD]),
         sb.AggregateTopK(name="q", k=1, size=5, key=BAD, value="x"),
         sb.AggregateTopK(name="q", k=1, size=5, key="x", value=BAD),
+        sb.AggregateTopK(name="q", k=1, size=5, key="x", value="v", aggregate="latest", delete=f"{BAD} = 'd'"),
         sb.IncompleteTopK(name="q", k=1, size=5, object=BAD, stream="s", value="v", streams=["r"]),
         sb.IncompleteTopK(name="q", k=1, size=5, object="o", stream=BAD, value="v", streams=["r"]),
         sb.UncertainTopK(name="q", k=1, size=5, by="x", probability=BAD),

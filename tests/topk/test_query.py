@@ -117,7 +117,7 @@ class TestRefused:
         assert f"full_only must be True or False, got {flag!r} of type " in refused(full_only=flag)
 
     @pytest.mark.parametrize("field", ["by", "where"])
-    @pytest.mark.parametrize("expression", ["", "  ", 5, ["price"]])
+    @pytest.mark.parametrize("expression", ["", "  ", 5])
     def test_expressions(self, field, expression):
         message = refused(**{field: expression})
         assert message == f"{field} must be an SQL expression as text, or None, got {expression!r}."

@@ -7,6 +7,8 @@ import json
 import os
 from datetime import datetime, timedelta
 
+import zstandard
+
 COLUMNS = ("ts", "trade_id", "symbol", "price")
 
 
@@ -66,6 +68,19 @@ LAYOUTS = {
         "data",
         {"recursiveFileLookup": True},
         60,
+    ),
+    "zstd": ({"x.csv.zst": zstandard.compress(separated(FIRST))}, "x.csv.zst", {}, 30),
+    "parts without extension": (
+        {"out/part-00000": separated(FIRST, ";"), "out/part-00001": separated(SECOND, ";"), "out/_SUCCESS": b""},
+        "out",
+        {"sep": ";"},
+        60,
+    ),
+    "times with hours of offset": (
+        {"x.jsonl": b"".join(line.replace(b':00"', b':00+00"') + b"\n" for line in lines(FIRST).splitlines())},
+        "x.jsonl",
+        {},
+        30,
     ),
     "an empty part": (
         {"t/part-0.csv": b"", "t/part-1.csv": separated([]), "t/part-2.csv": separated(FIRST)},

@@ -58,7 +58,7 @@ def test_columns_and_distinct_values(tmp_path):
     found = sample_of(tmp_path / "x.csv")
     kinds = ["text", "integer", "text", "boolean", "number"]
     assert found.columns == list(zip(["ts", "id", "name", "ok", "x"], kinds, strict=True))
-    assert (dict(found.distinct), found.rows, found.format) == ({"name": 1}, 2, "csv")
+    assert (dict(found.distinct), found.rows, found.format) == ({"id": 2, "name": 1}, 2, "csv")
     assert (found.first, found.last) == (
         datetime(2024, 1, 1, 9, 30, tzinfo=UTC),
         datetime(2024, 1, 1, 9, 31, tzinfo=UTC),
@@ -134,7 +134,7 @@ def test_what_cannot_be_used(tmp_path, name, content, message):
 def test_nothing_there(tmp_path):
     with pytest.raises(sb.InvalidInputError, match="does not exist"):
         sample_of(tmp_path / "x.csv")
-    with pytest.raises(sb.InvalidInputError, match="no csv, json, jsonl or parquet"):
+    with pytest.raises(sb.InvalidInputError, match="no csv, json, jsonl, parquet or avro"):
         sample_of(tmp_path)
 
 

@@ -26,7 +26,7 @@ UNTOLD = {
     "a sink in the clouds",
     "a time that is no column", "an id that is no column", "a type", "a unit of time", "a pattern",
     "a pattern without a year", "a watermark", "a negative watermark", "streams that are one", "a size",
-    "no size at all",
+    "no size at all", "a label of totals",
     "a slide", "two axes", "an origin", "a stream that is not there", "queries of one name", "queries on two axes",
     "a sink of no query", "sinks in one folder", "a sink where rows come from", "a sink in the checkpoint",
     "a sink in the default checkpoint", "a sink in another sink", "a sink around another sink",
@@ -94,7 +94,8 @@ def test_the_queries_of_a_file_are_those_of_the_families():
     assert list(FamilyQuery.kinds) == list(FAMILIES)
     for name, model in FamilyQuery.kinds.items():
         known = {field.name for field in fields(FAMILIES[name].query_class)}
-        assert {field_of(key) for key in model.model_fields} - known == {"type"} | ({"stream"} - known)
+        beside = {"type", "label", "since"} | ({"stream"} - known)
+        assert {field_of(key) for key in model.model_fields} - known == beside
 
 
 def test_examples_and_defaults_fit_their_keys():
@@ -153,5 +154,5 @@ def test_keys_are_all_keys():
     }
     assert found["queries[].size"].type == "whole number | duration | all"
     assert found["streams.<name>.watermark"].default == "10 seconds"
-    assert found["streams.<name>.source"].type == "files | kafka | rate | socket"
+    assert found["streams.<name>.source"].type == "delta | files | kafka | rate | socket"
     assert all(key.type and key.description.endswith(".") for key in keys())

@@ -38,13 +38,13 @@ WRONG = {
     "a table in memory": (
         "{type: memory, table: a}",
         "table",
-        "is for a sink of type postgres; this sink has type memory.",
+        "is for a sink of type iceberg or postgres; this sink has type memory.",
         True,
     ),
     "an address of files": (
         "{type: csv, path: a, url: redis://b}",
         "url",
-        "is for a sink of type postgres or redis; this sink has type csv.",
+        "is for a sink of type alerts or postgres or redis; this sink has type csv.",
         True,
     ),
     "another address": (

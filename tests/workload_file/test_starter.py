@@ -48,8 +48,8 @@ def test_with_data(tmp_path):
     assert (trades.time, trades.time_format, trades.id) == ("ts", "yyyy-MM-dd HH:mm", "trade_id")
     assert trades.options == {"header": True}
     best, grouped = file.workloads["trades"]
-    assert (best.by, best.partition_by) == ("price", ())
-    assert (grouped.by, grouped.partition_by) == ("price", ("symbol",))
+    assert (best.by, best.partition_by) == ("price * size", ())
+    assert (grouped.by, grouped.partition_by) == ("price * size", ("symbol",))
 
 
 def leaderboard(data):
@@ -100,6 +100,10 @@ def test_every_key_is_in_it_or_explained():
         ([("ts", "timestamp"), ("größe", "integer")], "`größe`"),
         ([("ts", "timestamp"), ("lat", "number"), ("n", "integer")], "n"),
         ([("ts", "timestamp"), ("n", "number"), ("fare_amount", "number")], "fare_amount"),
+        ([("ts", "timestamp"), ("distance", "number"), ("total_amount", "number"), ("tip", "number")], "total_amount"),
+        ([("ts", "timestamp"), ("distance_mi", "integer"), ("delay_min", "integer")], "delay_min"),
+        ([("ts", "timestamp"), ("price_usd", "number"), ("volume_btc", "number")], "price_usd * volume_btc"),
+        ([("ts", "timestamp"), ("status", "integer"), ("bytes", "integer")], "bytes"),
         ([("ts", "timestamp"), ("id", "integer"), ("name", "text")], "length(name)"),
         ([("ts", "timestamp"), ("id", "integer")], "1"),
         ([("ts", "timestamp"), ("user_id", "integer"), ("zone_id", "integer")], "zone_id"),
@@ -124,6 +128,50 @@ def test_the_score(tmp_path, columns, by):
 def test_groups_are_few(tmp_path, distinct, rows, grouped):
     data = sample(columns=[("ts", "timestamp"), ("a", "text"), ("x", "number")], distinct=distinct, rows=rows)
     assert (len(read_back(tmp_path, data).workloads["trades"]) == 2) is grouped
+
+
+@pytest.mark.parametrize(
+    ("columns", "distinct", "group"),
+    [
+        (
+            [("method", "text"), ("section", "text"), ("url", "text")],
+            {"method": 3, "section": 12, "url": 900},
+            "section",
+        ),
+        ([("condition", "text"), ("exchange", "text")], {"condition": 40, "exchange": 12}, "exchange"),
+        ([("origin", "text"), ("to", "text")], {"origin": 200, "to": 90}, "origin"),
+        (
+            [("pu_zone", "integer"), ("payment_type", "integer"), ("n", "integer")],
+            {"pu_zone": 240, "payment_type": 5, "n": 7},
+            "payment_type",
+        ),
+        ([("n", "integer")], {"n": 5}, None),
+    ],
+)
+def test_the_group(tmp_path, columns, distinct, group):
+    data = sample(columns=[("ts", "timestamp"), *columns, ("x", "number")], distinct=distinct, rows=10_000)
+    found = [query.partition_by for query in read_back(tmp_path, data).workloads["trades"]]
+    assert found == ([()] if group is None else [(), (group,)])
+
+
+@pytest.mark.parametrize(("distinct", "is_id"), [(1000, True), (999, False)])
+def test_an_id_identifies_rows(tmp_path, distinct, is_id):
+    columns = [("ts", "timestamp"), ("order_id", "integer"), ("x", "number")]
+    data = sample(columns=columns, distinct={"order_id": distinct}, rows=1000)
+    assert read_back(tmp_path, data).streams["trades"].id == ("order_id" if is_id else None)
+
+
+@pytest.mark.parametrize(
+    ("days", "rows", "windows"),
+    [
+        (90, 205_000, ("6 hours", "1 day")),  # many rows: short windows
+        (365, 17_000, ("7 days", "28 days")),
+        (1, 50, ("3 hours", "12 hours")),  # few rows: windows in which there is something to rank
+        (365, 9, ("90 days", "360 days")),
+    ],
+)
+def test_windows_suit_the_rate(days, rows, windows):
+    assert windows_for(NEW_YEAR, NEW_YEAR + timedelta(days=days), rows) == windows
 
 
 @given(st.floats(10, 60 * 366 * 86400))

@@ -26,17 +26,17 @@ export class Api {
   engine = () => this.#get<Engine>("engine");
   plan = (stream: string) => this.#get<Plan>("plan", { stream });
 
-  board = (query: string, group: Group | null, moment: Moment | null = null) =>
-    this.#get<Board>("board", { query, group: asText(group), moment });
+  board = (query: string, group: Group | null, moment: Moment | null = null, label: string | null = null) =>
+    this.#get<Board>("board", { query, group: asText(group), moment, label });
 
   groups = (query: string, like: string) =>
     this.#get<{ total: number; groups: Group[] }>("groups", { query, like: like || null, limit: 200 });
 
   moments = (query: string, group: Group | null) =>
-    this.#get<{ moments: Moment[] }>("moments", { query, group: asText(group) });
+    this.#get<{ moments: Moment[]; dropped: number }>("moments", { query, group: asText(group) });
 
-  history = (query: string, group: Group | null, last: number) =>
-    this.#get<History>("history", { query, group: asText(group), last });
+  history = (query: string, group: Group | null, last: number, label: string | null = null) =>
+    this.#get<History>("history", { query, group: asText(group), last, label });
 
   explain = (sql: string, stream: string | null) => this.#post<Explained>("explain", { sql, stream });
   add = (sql: string, stream: string | null) => this.#post<{ done: string }>("add", { sql, stream });
@@ -47,6 +47,16 @@ export class Api {
     const given = new URLSearchParams({ watch: JSON.stringify(watch) });
     if (this.token !== null) given.set("token", this.token);
     return `/api/events?${given}`;
+  }
+
+  /** The rows of a window as a file. */
+  async file(query: string, group: Group | null, moment: Moment, format: "csv" | "parquet"): Promise<Blob> {
+    const given = new URLSearchParams({ query, from: String(moment), to: String(moment), format });
+    if (group !== null) given.set("group", JSON.stringify(group));
+    const headers: HeadersInit = this.token === null ? {} : { "X-Skyband-Token": this.token };
+    const answer = await fetch(`/api/v1/answers?${given}`, { headers, credentials: "omit" });
+    if (!answer.ok) throw new ApiError(answer.status, `The server responded with status ${answer.status}.`);
+    return answer.blob();
   }
 
   #get<T>(path: string, params: Params = {}): Promise<T> {

@@ -6,7 +6,7 @@ import { positionOf } from "../logic/values";
 import type { Board, Engine, Group, Pair, Query, State, Summary, TrailPoint } from "../types";
 
 export type Link = "connecting" | "open" | "lost";
-export type Key = "state" | "link" | "engine" | "summaries" | `summary ${string}` | `settled ${string}` | `board ${string}`;
+export type Key = "state" | "link" | "engine" | "summaries" | `summary ${string}` | `settled ${string}` | `board ${string}` | `presence ${string}`;
 
 const LIST = 400; // ms between two redraws of the list of queries
 const AT_ONCE = 4; // cards drawn in one frame; more would not fit into it
@@ -93,8 +93,8 @@ export class Store {
 
   setMissing(pair: Pair, why: string): void {
     const key = pairKey(pair);
+    if (this.#boards.delete(key) || !this.#missing.has(key)) this.#touch(`presence ${key}`);
     this.#missing.set(key, why);
-    this.#boards.delete(key);
     this.#touch(`board ${key}`);
   }
 
@@ -191,7 +191,7 @@ export class Store {
     const held = this.#boards.get(key);
     if (held && !this.#stale.has(key) && isEarlier(board.moment, held.moment)) return;
     this.#boards.set(key, board);
-    this.#missing.delete(key);
+    if (this.#missing.delete(key) || !held) this.#changed.add(`presence ${key}`);
     this.#stale.delete(key);
     this.#changed.add(`board ${key}`);
   }

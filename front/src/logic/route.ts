@@ -1,8 +1,8 @@
 /** The state of the view in the URL fragment, so that every view can be linked. The token is removed from it. */
 
-import type { Group, Pair } from "../types";
+import type { Group, Pair, Value } from "../types";
 
-export const VIEWS = ["boards", "time", "engine", "workload"] as const;
+export const VIEWS = ["boards", "time", "compare", "engine", "workload"] as const;
 export type View = (typeof VIEWS)[number];
 
 export interface Route {
@@ -10,20 +10,50 @@ export interface Route {
   /** The cards on the page; null stands for the first queries. */
   cards: Pair[] | null;
   find: string;
-  /** The query, group and moment of the time view; the moment as written in the URL. */
+  /** The query, group and moment of the time view, and of the first side of a comparison. */
   query: string | null;
   group: Group | null;
+  /** The moment as written in the URL; null follows the newest window. */
   at: string | null;
+  /** The group and the moment of the second side of a comparison; without a group, that of the first side. */
+  toGroup: Group | null;
+  to: string | null;
+  /** The number of windows in the charts. */
+  last: number | null;
+  /** The column that names objects; null for the one of the query, an empty text for the ids. */
+  label: string | null;
+  /** The row whose details are open. */
+  row: RowPlace | null;
   stream: string | null;
 }
 
-export const HOME: Route = { view: "boards", cards: null, find: "", query: null, group: null, at: null, stream: null };
+/** A row of a card or of the chosen window. */
+export interface RowPlace {
+  query: string;
+  id: Value;
+}
+
+export const HOME: Route = {
+  view: "boards",
+  cards: null,
+  find: "",
+  query: null,
+  group: null,
+  at: null,
+  toGroup: null,
+  to: null,
+  last: null,
+  label: null,
+  row: null,
+  stream: null,
+};
 
 export function readRoute(fragment: string): Route {
   const [path = "", search = ""] = fragment.replace(/^#\/?/, "").split(/\?(.*)/s);
   const view = (VIEWS as readonly string[]).includes(path) ? (path as View) : "boards";
   const given = new URLSearchParams(search);
   const cards = given.getAll("card").map(readPair).filter((pair): pair is Pair => pair !== null);
+  const last = Number(given.get("last"));
   return {
     view,
     cards: cards.length > 0 ? cards : given.has("no-cards") ? [] : null,
@@ -31,25 +61,49 @@ export function readRoute(fragment: string): Route {
     query: given.get("query"),
     group: readGroup(given.get("group")),
     at: given.get("at"),
+    toGroup: readGroup(given.get("to-group")),
+    to: given.get("to"),
+    last: Number.isInteger(last) && last > 0 && last <= 2000 ? last : null,
+    label: given.get("label"),
+    row: readRow(given.get("row")),
     stream: given.get("stream"),
   };
 }
 
 export function writeRoute(route: Route): string {
   const given = new URLSearchParams();
+  const set = (name: string, value: string | number | null) => value !== null && given.set(name, String(value));
   if (route.view === "boards") {
     for (const card of route.cards ?? []) given.append("card", writePair(card));
     if (route.cards?.length === 0) given.set("no-cards", "");
     if (route.find) given.set("find", route.find);
-  } else if (route.view === "time") {
-    if (route.query !== null) given.set("query", route.query);
-    if (route.group !== null) given.set("group", JSON.stringify(route.group));
-    if (route.at !== null) given.set("at", route.at);
+  } else if (route.view === "time" || route.view === "compare") {
+    set("query", route.query);
+    set("group", route.group && JSON.stringify(route.group));
+    set("at", route.at);
+    if (route.view === "time") set("last", route.last);
+    else {
+      set("to-group", route.toGroup && JSON.stringify(route.toGroup));
+      set("to", route.to);
+    }
   } else if (route.view === "engine") {
-    if (route.stream !== null) given.set("stream", route.stream);
+    set("stream", route.stream);
+  }
+  if (route.view === "time" || route.view === "compare") set("label", route.label);
+  if (["boards", "time", "compare"].includes(route.view)) {
+    set("row", route.row && JSON.stringify([route.row.query, route.row.id]));
   }
   const search = given.toString();
   return `#/${route.view}${search ? `?${search}` : ""}`;
+}
+
+function readRow(text: string | null): RowPlace | null {
+  try {
+    const read: unknown = JSON.parse(text ?? "null");
+    return Array.isArray(read) && typeof read[0] === "string" && read.length === 2 ? { query: read[0], id: read[1] as Value } : null;
+  } catch {
+    return null;
+  }
 }
 
 /** A query name as it is; with a group, or if the name starts with "[", the JSON list [name, group]. */

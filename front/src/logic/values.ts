@@ -201,6 +201,28 @@ export function formatTick(seconds: number, distance: number): string {
   return distance >= 60 ? text.slice(11, 16) : text.slice(11, distance >= 1 ? 19 : 23);
 }
 
+/** "1 window", "1,200 windows". */
+export function plural(count: number, noun: string): string {
+  return `${grouped(0).format(count)} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** A moment on an axis of this length: with the day, where the axis is longer than a day. */
+export function formatAxis(moment: Moment | null | undefined, length: number): string {
+  const day = formatDay(moment).replace(/ \d+$/, "");
+  if (!day || length < 86_400) return formatClock(moment);
+  return length < 40 * 86_400 ? `${day}, ${formatClock(moment).slice(0, 5)}` : formatDay(moment);
+}
+
+/** A moment beside another one: the day only where it differs. */
+export function formatBeside(moment: Moment | null | undefined, other: Moment | null | undefined): string {
+  return formatDay(moment) === formatDay(other) ? formatClock(moment) : formatMoment(moment);
+}
+
+/** The text that names an object: its label, or its id if it has none. */
+export function nameOf({ id, label }: { id: Value; label?: Value }): string {
+  return textOf(label === undefined || label === null || label === "" ? id : label);
+}
+
 export function groupLabel(group: Group | null): string {
   return group === null ? "" : group.map(textOf).join(" · ");
 }

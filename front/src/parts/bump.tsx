@@ -3,8 +3,8 @@
 import { useMemo } from "preact/hooks";
 import { useWidth } from "../context";
 import { keysOf } from "../logic/moves";
-import { bumpTrace, spread } from "../logic/shapes";
-import { clip, formatClock, formatDay, textOf } from "../logic/values";
+import { bumpTrace, nearest, spread, ticksOf } from "../logic/shapes";
+import { clip, formatAxis, formatDay, nameOf, positionOf } from "../logic/values";
 import type { History, Moment } from "../types";
 import { AXIS } from "./plot";
 
@@ -34,11 +34,15 @@ export function Bump({ history, k, at, marked, onMark, onPick }: Props) {
   const ranks = Math.min(Math.max(lowest, Math.min(k, 50)), 50);
   const height = Math.min(520, Math.max(200, ranks * 24)) + TOP + FOOT;
   const inner = Math.max(10, width - LEFT - right);
-  const x = (index: number) => LEFT + (moments.length > 1 ? (index * inner) / (moments.length - 1) : inner);
+  const places = useMemo(() => moments.map(positionOf), [history]);
+  const first = places[0] ?? 0;
+  const length = (places.at(-1) ?? 0) - first;
+  const x = (index: number) => LEFT + (length > 0 ? (((places[index] ?? 0) - first) * inner) / length : inner);
+  const gaps = useMemo(() => new Set(history.gaps ?? []), [history]);
   const y = (rank: number) => TOP + ((rank - 0.5) * (height - TOP - FOOT)) / ranks;
   const keys = useMemo(() => keysOf(objects), [history]);
   const traces = useMemo(
-    () => objects.map(({ ranks: own }) => bumpTrace(own.map((rank) => (rank !== null && rank <= ranks ? rank : null)), x, y)),
+    () => objects.map(({ ranks: own }) => bumpTrace(own.map((rank) => (rank !== null && rank <= ranks ? rank : null)), x, y, gaps)),
     [history, width, height],
   );
   const now = moments.findIndex((moment) => String(moment) === String(at));
@@ -48,10 +52,9 @@ export function Bump({ history, k, at, marked, onMark, onPick }: Props) {
 
   const indexAt = (event: MouseEvent & { currentTarget: SVGSVGElement }) => {
     const place = event.clientX - event.currentTarget.getBoundingClientRect().left;
-    const index = Math.round(((place - LEFT) * (moments.length - 1)) / inner);
-    return Math.min(moments.length - 1, Math.max(0, index));
+    return nearest(places, first + ((place - LEFT) * length) / inner);
   };
-  const nearest = (event: MouseEvent & { currentTarget: SVGSVGElement }) => {
+  const objectAt = (event: MouseEvent & { currentTarget: SVGSVGElement }) => {
     const place = event.clientY - event.currentTarget.getBoundingClientRect().top;
     const index = indexAt(event);
     let best: string | null = null;
@@ -73,7 +76,7 @@ export function Bump({ history, k, at, marked, onMark, onPick }: Props) {
           height={height}
           role="img"
           aria-label={`Ranks of ${objects.length} objects over ${moments.length} windows. The table lists the ranks of one window.`}
-          onMouseMove={(event) => onMark(nearest(event))}
+          onMouseMove={(event) => onMark(objectAt(event))}
           onMouseLeave={() => onMark(null)}
           onClick={(event) => {
             const moment = moments[indexAt(event)];
@@ -85,22 +88,26 @@ export function Bump({ history, k, at, marked, onMark, onPick }: Props) {
               {index + 1}
             </text>
           ))}
-          {spread(moments.length, Math.max(2, Math.floor(inner / 110))).map((index) => (
+          {ticksOf(places, Math.max(2, Math.floor(inner / 110))).map((index) => (
             <text key={`t${index}`} class="axis" x={x(index)} y={height - 6} text-anchor={index === 0 ? "start" : index === moments.length - 1 ? "end" : "middle"}>
-              {formatClock(moments[index])}
+              {formatAxis(moments[index], length)}
               {index === 0 && <title>{formatDay(moments[index])}</title>}
             </text>
           ))}
           {now >= 0 && <line class="now" x1={x(now)} x2={x(now)} y1={TOP - 6} y2={height - FOOT + 2} />}
           {traces.map((trace, index) => {
             const key = keys[index] as string;
-            return <Trace key={key} {...trace} isChosen={key === chosen} isQuiet={marked !== null && key !== marked} text={textOf(objects[index]?.id)} />;
+            return <Trace key={key} {...trace} isChosen={key === chosen} isQuiet={marked !== null && key !== marked} text={named(objects[index])} />;
           })}
-          {traces.map((trace, index) => keys[index] === chosen && <Trace key="chosen" {...trace} isChosen isQuiet={false} text={textOf(objects[index]?.id)} />)}
+          {traces.map((trace, index) => keys[index] === chosen && <Trace key="chosen" {...trace} isChosen isQuiet={false} text={named(objects[index])} />)}
         </svg>
       )}
     </div>
   );
+}
+
+function named(object: History["objects"][number] | undefined): string {
+  return object ? nameOf(object) : "";
 }
 
 interface TraceProps {

@@ -2,11 +2,12 @@
 
 import { useKey, usePage, useVisible } from "../context";
 import { HOME, pairKey, writeRoute } from "../logic/route";
-import { clip, formatClock, formatMoment, groupLabel, textOf } from "../logic/values";
+import { clip, formatMoment, groupLabel, nameOf, plural } from "../logic/values";
 import type { Board, Group, Pair, Query } from "../types";
 import { GroupPicker } from "./group_picker";
 import { memo } from "./memo";
 import { Ranking } from "./ranking";
+import { TakeAway } from "./take_away";
 import { Data, Icon } from "./text";
 
 interface Props {
@@ -22,7 +23,8 @@ export const Card = memo(function Card({ pair, query, onClose, onGroup }: Props)
   useKey("link");
   const settled = store.settle(pair);
   const key = pairKey(settled);
-  useKey(isVisible ? `board ${key}` : null);
+  // A card outside the viewport is redrawn only if it gets or loses its board, so that it is never blank or wrong.
+  useKey(isVisible ? `board ${key}` : `presence ${key}`);
   useKey(pair.group === null ? `settled ${pair.query}` : null);
   const board = store.board(settled);
   const title = groupLabel(settled.group) ? `${pair.query}, ${groupLabel(settled.group)}` : pair.query;
@@ -50,9 +52,10 @@ export const Card = memo(function Card({ pair, query, onClose, onGroup }: Props)
           <p class="muted">{query ? `Top ${query.k.toLocaleString("en-GB")} over ${query.window}` : "not in the workload"}</p>
           {board && (
             <time class="number" title={`${formatMoment(board.start)} to ${formatMoment(board.moment)}`} dateTime={String(board.moment)}>
-              {formatClock(board.moment)}
+              {formatMoment(board.moment)}
             </time>
           )}
+          {board && <SoFar board={board} />}
         </div>
         {query && query.groups.length > 0 && (
           <GroupPicker query={query} group={settled.group} onPick={(group) => onGroup(pair.query, group)} />
@@ -62,6 +65,7 @@ export const Card = memo(function Card({ pair, query, onClose, onGroup }: Props)
         <>
           <Ranking key={key} board={board} query={query} label={clip(title, 160)} />
           <LeftObjects board={board} />
+          <TakeAway board={board} label={null} />
         </>
       ) : (
         <p class="empty muted" style={{ height: `${Math.min(10, query?.k ?? 1) * 36 + 64}px` }}>
@@ -71,6 +75,16 @@ export const Card = memo(function Card({ pair, query, onClose, onGroup }: Props)
     </article>
   );
 });
+
+/** The mark of a window that later rows can still change. */
+export function SoFar({ board }: { board: Board }) {
+  if (!board.rows.some((row) => row.final === false)) return null;
+  return (
+    <span class="tag so-far" title="This window is not final. Later rows can still change it.">
+      so far
+    </span>
+  );
+}
 
 /** The objects that left the ranking with this window, in one line. */
 export function LeftObjects({ board }: { board: Board }) {
@@ -82,7 +96,7 @@ export function LeftObjects({ board }: { board: Board }) {
           Left:{" "}
           {board.left.slice(0, 20).map((one, index) => (
             <span key={index} class="gone-one">
-              <bdi>{clip(textOf(one.id), 32)}</bdi> <span class="number">(was {one.old_rank})</span>
+              <bdi>{clip(nameOf(one), 32)}</bdi> <span class="number">(was {one.old_rank})</span>
             </span>
           ))}
           {board.left.length > 20 && `and ${board.left.length - 20} more`}
@@ -91,8 +105,17 @@ export function LeftObjects({ board }: { board: Board }) {
         `${entered} entered, none left`
       ) : board.previous !== null ? (
         "Same objects as in the previous window"
+      ) : (board.dropped ?? 0) > 0 ? (
+        "Oldest window in memory"
       ) : (
         "First window"
+      )}
+      {(board.dropped ?? 0) > 0 && board.previous !== null && (
+        <span class="dropped">
+          {" "}
+          (compared with {formatMoment(board.previous)}; {plural(board.dropped ?? 0, "window")} between them{" "}
+          {board.dropped === 1 ? "is" : "are"} no longer in memory)
+        </span>
       )}
     </p>
   );

@@ -2,10 +2,10 @@
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useMedia, usePage, useVirtual } from "../context";
-import { barOf, keysOf, moveMark, scaleOf, slides } from "../logic/moves";
-import { clip, columnDecimals, formatAmount, formatClock, formatShare, isTime, numberOf, textOf } from "../logic/values";
+import { barOf, keysOf, moveMark, type Scale, scaleOf, slides } from "../logic/moves";
+import { clip, columnDecimals, formatAmount, formatBeside, formatShare, isTime, nameOf, numberOf, textOf } from "../logic/values";
 import { step } from "../logic/virtual";
-import type { Board, Query, Row } from "../types";
+import type { Board, Moment, Query, Row } from "../types";
 import { useDetails } from "./details";
 import { memo } from "./memo";
 import { Data } from "./text";
@@ -19,16 +19,18 @@ interface Props {
   board: Board;
   query: Query | undefined;
   label: string;
+  /** A ranking that is shown beside this one, so that the bars of both have one scale. */
+  beside?: Board | undefined;
   /** The number of visible rows before the list scrolls. */
   room?: number;
   marked?: string | null;
   onMark?: (key: string | null) => void;
 }
 
-export function Ranking({ board, query, label, room = 10, marked = null, onMark }: Props) {
+export function Ranking({ board, beside, query, label, room = 10, marked = null, onMark }: Props) {
   const open = useDetails();
   const keys = useMemo(() => keysOf(board.rows), [board]);
-  const shown = useMemo(() => columnsOf(board), [board]);
+  const shown = useMemo(() => columnsOf([...board.rows, ...(beside?.rows ?? [])], query?.ascending === true), [board, beside, query?.ascending]);
   const { scroller, span, show } = useVirtual(board.rows.length, HEIGHT, HEAD);
   const [active, activate] = useState<string | null>(null);
   const body = useRef<HTMLTableSectionElement | null>(null);
@@ -94,6 +96,7 @@ export function Ranking({ board, query, label, room = 10, marked = null, onMark 
                 key={key}
                 id={key}
                 row={row}
+                moment={board.moment}
                 place={index}
                 shown={shown}
                 isFirst={key === firstKey}
@@ -128,16 +131,18 @@ function Gap({ wide, height }: { wide: number; height: number }) {
 
 interface Columns {
   decimals: number;
-  scale: { low: number; high: number };
+  scale: Scale;
   hasProbability: boolean;
   hasSure: boolean;
 }
 
-function columnsOf(board: Board): Columns {
-  const rows = board.rows;
+function columnsOf(rows: readonly Row[], isAscending: boolean): Columns {
   return {
     decimals: columnDecimals(rows.map((row) => row.score)),
-    scale: scaleOf(rows.flatMap((row) => (row.best === undefined || row.best === null ? [row.score] : [row.score, row.best]))),
+    scale: scaleOf(
+      rows.flatMap((row) => (row.best === undefined || row.best === null ? [row.score] : [row.score, row.best])),
+      isAscending,
+    ),
     hasProbability: rows.some((row) => row.probability !== undefined && row.probability !== null),
     hasSure: rows.some((row) => row.sure !== undefined && row.sure !== null),
   };
@@ -146,6 +151,7 @@ function columnsOf(board: Board): Columns {
 interface LineProps {
   id: string;
   row: Row;
+  moment: Moment;
   place: number;
   shown: Columns;
   isFirst: boolean;
@@ -154,7 +160,7 @@ interface LineProps {
   onMark: ((key: string | null) => void) | undefined;
 }
 
-function Line({ id, row, place, shown, isFirst, isMarked, onOpen, onMark }: LineProps) {
+function Line({ id, row, moment, place, shown, isFirst, isMarked, onOpen, onMark }: LineProps) {
   const { sign, words } = moveMark(row);
   const open = (event: MouseEvent & { currentTarget: HTMLElement }) => {
     event.currentTarget.querySelector("button")?.focus({ preventScroll: true }); // the dialog returns the focus here
@@ -177,9 +183,9 @@ function Line({ id, row, place, shown, isFirst, isMarked, onOpen, onMark }: Line
       </td>
       <th scope="row" class="object">
         <button type="button" class="plain" tabIndex={isFirst ? 0 : -1} aria-haspopup="dialog">
-          <Data value={row.id} longest={80} />
+          <Data value={nameOf(row)} longest={80} />
         </button>
-        <Aside row={row} />
+        <Aside row={row} moment={moment} />
       </th>
       {shown.hasSure && (
         <td class="sure">
@@ -206,10 +212,10 @@ function Bar({ from, size, kind = "" }: { from: number; size: number; kind?: str
 }
 
 /** The first other columns of the row. */
-const Aside = memo(function Aside({ row }: { row: Row }) {
-  const own = textOf(row.id);
+const Aside = memo(function Aside({ row, moment }: { row: Row; moment: Moment }) {
+  const own = nameOf(row);
   const others = Object.values(row.details)
-    .map((value) => (typeof value === "string" && isTime(value) ? formatClock(value) : textOf(value)))
+    .map((value) => (typeof value === "string" && isTime(value) ? formatBeside(value, moment) : textOf(value)))
     .filter((text) => text !== own && text !== "–")
     .slice(0, 4);
   if (others.length === 0) return null;

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { spread } from "../logic/shapes";
-import { formatClock, formatDay, formatMoment } from "../logic/values";
+import { formatClock, formatDay, formatMoment, plural } from "../logic/values";
 import type { Moment } from "../types";
 import { Icon } from "./text";
 
@@ -12,12 +12,14 @@ interface Props {
   moments: readonly Moment[];
   index: number;
   isLive: boolean;
+  /** Windows that are no longer in memory. */
+  dropped?: number;
   isRunning: boolean;
   onChoose: (index: number | null) => void;
   onAnnounce: (words: string) => void;
 }
 
-export function Scrubber({ moments, index, isLive, isRunning, onChoose, onAnnounce }: Props) {
+export function Scrubber({ moments, index, isLive, dropped = 0, isRunning, onChoose, onAnnounce }: Props) {
   const [isPlaying, play] = useState(false);
   const [speed, setSpeed] = useState(2);
   const last = moments.length - 1;
@@ -113,6 +115,11 @@ export function Scrubber({ moments, index, isLive, isRunning, onChoose, onAnnoun
             </span>
           ))}
         </div>
+        {dropped > 0 && (
+          <p class="muted scrub-note">
+            {plural(moments.length, "window")} in memory; {plural(dropped, "older window")} dropped. A folder of answers keeps all.
+          </p>
+        )}
       </div>
       <button type="button" class={isLive ? "live-button on" : "live-button"} aria-pressed={isLive} title="Back to live (L)" onClick={goLive}>
         <span class="dot" aria-hidden="true" />

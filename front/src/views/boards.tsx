@@ -7,6 +7,7 @@ import { findQueries } from "../logic/search";
 import { clip } from "../logic/values";
 import { Card } from "../parts/card";
 import { QueryList } from "../parts/query_list";
+import { CopyLink } from "../parts/take_away";
 import { Icon } from "../parts/text";
 import type { Group, Pair, Query } from "../types";
 
@@ -33,26 +34,33 @@ export function Boards({ route }: { route: Route }) {
   const toggle = (name: string) => {
     const isShown = names.has(name);
     const next = isShown ? wanted.filter((card) => card.query !== name) : [{ query: name, group: null }, ...wanted];
-    go({ cards: next }, "replace");
+    go({ cards: next }, "push");
     announce(`${clip(name, 80)}: card ${isShown ? "removed" : "added"}`);
   };
   const close = useCallback(
     (name: string) => {
-      go({ cards: wanted.filter((card) => card.query !== name) }, "replace");
+      go({ cards: wanted.filter((card) => card.query !== name) }, "push");
       announce(`${clip(name, 80)}: card removed`);
     },
     [wanted],
   );
   const choose = useCallback(
     (name: string, group: Group) =>
-      go({ cards: wanted.map((card) => (card.query === name ? { query: name, group } : card)) }, "replace"),
+      go({ cards: wanted.map((card) => (card.query === name ? { query: name, group } : card)) }, "push"),
     [wanted],
   );
 
   return (
     <div class="boards">
       <h1 class="unseen">Leaderboards</h1>
-      <Side queries={queries} found={found} find={route.find} shown={names} onToggle={toggle} />
+      <Side
+        queries={queries}
+        found={found}
+        find={route.find}
+        shown={names}
+        onToggle={toggle}
+        link={() => ({ ...route, cards: cards.map((card) => store.settle(card)), row: null })}
+      />
       <section class="cards" aria-label="Leaderboards">
         {cards.map((card) => (
           <StableCard key={card.query} pair={card} query={store.queries.get(card.query)} onClose={close} onGroup={choose} />
@@ -84,9 +92,11 @@ interface SideProps {
   find: string;
   shown: ReadonlySet<string>;
   onToggle: (name: string) => void;
+  /** The address of what is shown. */
+  link: () => Route;
 }
 
-function Side({ queries, found, find, shown, onToggle }: SideProps) {
+function Side({ queries, found, find, shown, onToggle, link }: SideProps) {
   const { go } = usePage();
   const count = queries.length.toLocaleString("en-GB");
   return (
@@ -111,6 +121,9 @@ function Side({ queries, found, find, shown, onToggle }: SideProps) {
         {find ? `${found.length.toLocaleString("en-GB")} of ${count} queries` : `${count} ${queries.length === 1 ? "query" : "queries"}`}
       </p>
       <QueryList queries={found} shown={shown} onToggle={onToggle} />
+      <p class="side-line">
+        <CopyLink route={link} />
+      </p>
     </aside>
   );
 }

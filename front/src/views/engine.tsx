@@ -30,17 +30,41 @@ export function Engine({ route }: { route: Route }) {
           ))}
         </nav>
       )}
-      {figures ? (
+      {figures && !store.state.live ? (
+        <StoredTiles figures={figures} stream={stream} />
+      ) : figures ? (
         <>
           <Tiles figures={figures} stream={stream} />
           <Lags lags={figures.lags} />
           <Trails stream={stream.name} trail={store.trail} />
         </>
       ) : (
-        <p class="hint">{store.engine ? "No metrics: this page shows stored answers, not a running job." : ""}</p>
+        <p class="hint">{store.engine ? "No metrics yet." : ""}</p>
       )}
       <PlanPanel stream={stream} />
     </div>
+  );
+}
+
+/** What is known of stored answers: the run that wrote them is not here, so it has no rates, lags or state. */
+function StoredTiles({ figures, stream }: { figures: StreamFigures; stream: Stream }) {
+  const { store } = usePage();
+  useKey("summaries");
+  const own = stream.queries.map((name) => store.summaries.get(name)).filter((one) => one !== undefined);
+  const windows = own.reduce((sum, one) => sum + one.windows, 0);
+  const dropped = own.reduce((sum, one) => sum + (one.dropped ?? 0), 0);
+  const groups = own.reduce((sum, one) => sum + one.groups, 0);
+  return (
+    <>
+      <section class="tiles" aria-label="Stored answers">
+        <Tile name="Files" value={formatShort(figures.batches)} note="Parquet files with answers" />
+        <Tile name="Answer rows" value={formatShort(figures.answers)} note="in these files" />
+        <Tile name="Windows" value={formatShort(windows)} note={dropped > 0 ? `in memory; ${formatShort(dropped)} more in the files` : "in memory"} />
+        <Tile name="Groups" value={formatShort(groups)} note="over all queries" />
+        <Tile name="Queries" value={formatShort(figures.queries ?? stream.queries.length)} note="" />
+      </section>
+      <p class="muted">These are stored answers. Rates, lags and state belong to the run that writes them; its own dashboard shows them.</p>
+    </>
   );
 }
 
@@ -205,6 +229,7 @@ function PlanPanel({ stream }: { stream: Stream }) {
   const { answer: plan, error } = useRequest(`${stream.name} ${stream.queries.length} ${store.link === "lost"}`, () => api.plan(stream.name));
   if (error && !plan) return <p class="hint">{error}</p>;
   if (!plan) return null;
+  if (plan.lanes.length === 0 && !plan.text) return <p class="muted">The plan is not known without the workload file (skyband page --workload FILE).</p>;
   const isRuns = plan.lanes[0]?.kind === "group";
   return (
     <section class="panel" aria-label="Plan">

@@ -1,22 +1,25 @@
 /** The time view: past rankings, and ranks and scores over time. */
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { useRequest, useKey, usePage } from "../context";
-import { isEarlier } from "../logic/inbox";
-import { pairKey, type Route } from "../logic/route";
+import { HOME, pairKey, type Route, writeRoute } from "../logic/route";
 import { findQueries } from "../logic/search";
-import { clip, formatClock, formatDay, formatMoment, formatShort, numberOf, positionOf } from "../logic/values";
+import { nearest, withGaps } from "../logic/shapes";
+import { clip, formatBeside, formatClock, formatDay, formatMoment, formatShort, numberOf, positionOf } from "../logic/values";
 import { Bump, labelRoom } from "../parts/bump";
-import { LeftObjects } from "../parts/card";
+import { LeftObjects, SoFar } from "../parts/card";
 import { Combobox } from "../parts/combobox";
 import { GroupPicker } from "../parts/group_picker";
+import { LabelPicker } from "../parts/label_picker";
 import { Plot } from "../parts/plot";
 import { Ranking } from "../parts/ranking";
 import { Scrubber } from "../parts/scrubber";
+import { TakeAway } from "../parts/take_away";
 import { Data } from "../parts/text";
-import type { Board, History, Moment, Pair, Query } from "../types";
+import type { History, Moment, Pair, Query } from "../types";
+import { nearestIndex, useBoard, useHeld, useMoments, useThrottled } from "../windows";
 
-const SPANS = [60, 120, 500, 2000];
+const SPANS = [60, 120, 500, 2000] as const;
 
 export function Time({ route }: { route: Route }) {
   const { store, link, go } = usePage();
@@ -30,6 +33,11 @@ export function Time({ route }: { route: Route }) {
     store.keepOnly([store.settle(pair)]);
   }, [pairKey(pair), query === undefined]);
   const settled = store.settle(pair);
+  // What is shown without having been chosen is written into the URL, so that the URL always shows the same.
+  useEffect(() => {
+    const isChosen = route.query !== null && (pair.group !== null || settled.group === null);
+    if (query && !isChosen) go({ query: query.name, group: settled.group }, "replace");
+  }, [route.query, pairKey(settled)]);
   useKey(`board ${pairKey(settled)}`);
 
   if (!store.state) return <div class="time" />;
@@ -44,7 +52,7 @@ export function Time({ route }: { route: Route }) {
             const found = findQueries(queries, text);
             return { total: found.length, choices: found.map(({ name }) => ({ key: name, label: name })) };
           }}
-          onPick={(choice) => go({ query: choice.key, group: null, at: null }, "push")}
+          onPick={(choice) => go({ query: choice.key, group: null, at: null, label: null, row: null }, "push")}
         />
         {query && query.groups.length > 0 && (
           <GroupPicker query={query} group={settled.group} onPick={(group) => go({ group, at: null }, "push")} />
@@ -59,9 +67,10 @@ export function Time({ route }: { route: Route }) {
             )}
           </p>
         )}
+        {query && <LabelPicker query={query} label={route.label} onPick={(label) => go({ label }, "push")} />}
       </div>
       {query ? (
-        <PastWindows key={pairKey(settled)} query={query} pair={settled} at={route.at} />
+        <PastWindows key={pairKey(settled)} query={query} pair={settled} route={route} />
       ) : (
         <p class="hint">{queries.length === 0 ? "No queries yet." : "This query is not in the workload."}</p>
       )}
@@ -69,24 +78,26 @@ export function Time({ route }: { route: Route }) {
   );
 }
 
-function PastWindows({ query, pair, at }: { query: Query; pair: Pair; at: string | null }) {
+function PastWindows({ query, pair, route }: { query: Query; pair: Pair; route: Route }) {
   const { store, api, go, announce } = usePage();
   useKey(`board ${pairKey(pair)}`);
   useKey("link");
   const newest = store.board(pair);
-  const [span, stretch] = useState(120);
+  const { at, label } = route;
+  const span = route.last ?? SPANS[1];
   const [marked, mark] = useState<string | null>(null);
-  const moments = useMoments(query, pair, newest);
-  const [wanted, want] = useHeld(at, (text) => go({ at: text }, "replace"));
+  const { moments, dropped } = useMoments(query, pair, newest);
+  const [wanted, want] = useHeld(at, (text, how) => go({ at: text }, how));
 
   const index = wanted === null ? moments.length - 1 : nearestIndex(moments, wanted);
   const moment = moments[index];
   const isLive = wanted === null || moments.length === 0;
-  const past = useBoard(pair, isLive ? null : (moment ?? null));
-  const board = isLive ? newest : past;
+  const isReceived = isLive && label === null; // events bring the newest window, with the label of the query
+  const past = useBoard(pair, isReceived ? null : (moment ?? null), label);
+  const board = isReceived ? newest : past;
 
   const version = useThrottled(newest ? String(newest.moment) : "", 1000);
-  const { answer: history } = useRequest(`${pairKey(pair)} ${span} ${version} ${store.link === "lost"}`, () => api.history(pair.query, pair.group, span));
+  const { answer: history } = useRequest(`${pairKey(pair)} ${span} ${label} ${version} ${store.link === "lost"}`, () => api.history(pair.query, pair.group, span, label));
 
   const choose = (next: number | null) => {
     const chosen = next === null ? undefined : moments[Math.min(moments.length - 1, Math.max(0, next))];
@@ -100,6 +111,7 @@ function PastWindows({ query, pair, at }: { query: Query; pair: Pair; at: string
         moments={moments}
         index={index}
         isLive={isLive}
+        dropped={dropped}
         isRunning={store.state?.live === true && store.state.ended === false}
         onChoose={choose}
         onAnnounce={announce}
@@ -110,12 +122,21 @@ function PastWindows({ query, pair, at }: { query: Query; pair: Pair; at: string
             <time dateTime={String(board?.moment ?? "")}>{formatClock(board?.moment)}</time>{" "}
             <span class="muted">
               {formatDay(board?.moment)} {query.axis === "time" ? "UTC" : "objects"}
-            </span>
+            </span>{" "}
+            {board && <SoFar board={board} />}
           </h2>
           {board && (
             <>
               <Ranking board={board} query={query} label={clip(`${pair.query} at ${formatMoment(board.moment)}`, 160)} room={14} marked={marked} onMark={mark} />
               <LeftObjects board={board} />
+              <TakeAway board={board} label={label}>
+                <a
+                  class="quiet framed"
+                  href={writeRoute({ ...HOME, view: "compare", query: pair.query, group: board.group, at: board.previous === null ? null : String(board.previous), to: String(board.moment), label })}
+                >
+                  Compare
+                </a>
+              </TakeAway>
             </>
           )}
         </section>
@@ -124,8 +145,8 @@ function PastWindows({ query, pair, at }: { query: Query; pair: Pair; at: string
             <h2>Ranks over time</h2>
             <label class="muted">
               Last{" "}
-              <select value={span} onChange={(event) => stretch(Number(event.currentTarget.value))}>
-                {SPANS.map((one) => (
+              <select value={span} onChange={(event) => go({ last: Number(event.currentTarget.value) }, "push")}>
+                {[...new Set([...SPANS, span])].sort((a, b) => a - b).map((one) => (
                   <option key={one} value={one}>
                     {one.toLocaleString("en-GB")}
                   </option>
@@ -156,17 +177,20 @@ interface ScoresProps {
 function Scores({ history, query, at, onPick }: ScoresProps) {
   const [pointed, point] = useState<number | null>(null);
   const data = useMemo(
-    () =>
-      [
-        history.moments.map(positionOf),
-        ...[history.first, history.last].map((scores) => scores.map((score) => finite(numberOf(score)))),
-      ] as [number[], (number | null)[], (number | null)[]],
+    () => {
+      const scores = [history.first, history.last].map((one) => one.map((score) => finite(numberOf(score))));
+      const found = withGaps(history.moments.map(positionOf), scores, history.gaps ?? []);
+      return [found.positions, ...found.columns] as [number[], (number | null)[], (number | null)[]];
+    },
     [history],
   );
+  const places = useMemo(() => history.moments.map(positionOf), [history]);
   const here = history.moments.findIndex((moment) => String(moment) === String(at));
   const shown = pointed ?? (here >= 0 ? here : Math.max(0, history.moments.length - 1));
+  // The day, unless all windows of the chart are of one day.
+  const sameDay = formatDay(history.moments[0]) === formatDay(history.moments.at(-1)) ? history.moments[0] : null;
   const pick = (x: number) => {
-    const moment = history.moments[data[0].indexOf(x)];
+    const moment = history.moments[nearest(places, x)];
     if (moment !== undefined) onPick(moment);
   };
   return (
@@ -174,7 +198,7 @@ function Scores({ history, query, at, onPick }: ScoresProps) {
       <div class="panel-head">
         <h2>Score of rank 1 and rank {query.k.toLocaleString("en-GB")}</h2>
         <p class="legend number">
-          <span class="muted">{formatClock(history.moments[shown])}</span>
+          <span class="muted">{formatBeside(history.moments[shown], sameDay)}</span>
           <span class="key first">{formatShort(history.first[shown])}</span>
           <span class="key last">{formatShort(history.last[shown])}</span>
         </p>
@@ -192,7 +216,7 @@ function Scores({ history, query, at, onPick }: ScoresProps) {
         format={formatShort}
         mark={at === null ? null : positionOf(at)}
         onPick={pick}
-        onPoint={point}
+        onPoint={(index) => point(index === null ? null : nearest(places, data[0][index] ?? 0))}
       />
     </div>
   );
@@ -202,111 +226,3 @@ function finite(value: number): number | null {
   return Number.isFinite(value) ? value : null;
 }
 
-function nearestIndex(moments: readonly Moment[], wanted: string): number {
-  const exact = moments.findIndex((moment) => String(moment) === wanted);
-  if (exact >= 0) return exact;
-  const place = positionOf(wanted);
-  let best = moments.length - 1;
-  moments.forEach((moment, index) => {
-    if (Math.abs(positionOf(moment) - place) < Math.abs(positionOf(moments[best] as Moment) - place)) best = index;
-  });
-  return best;
-}
-
-/** All moments in the history: requested once, then extended by new boards. */
-function useMoments(query: Query, pair: Pair, newest: Board | undefined): readonly Moment[] {
-  const { api, store } = usePage();
-  const [moments, set] = useState<Moment[]>([]);
-  useEffect(() => {
-    let isCurrent = true;
-    if (store.link === "lost") return;
-    api.moments(query.name, pair.group).then(
-      (answer) => isCurrent && set(answer.moments),
-      () => undefined,
-    );
-    return () => {
-      isCurrent = false;
-    };
-  }, [pairKey(pair), store.link === "lost"]);
-  const last = moments[moments.length - 1];
-  useEffect(() => {
-    if (!newest) return;
-    set((held) => {
-      const end = held[held.length - 1];
-      return end === undefined || isEarlier(end, newest.moment) ? [...held, newest.moment] : held;
-    });
-  }, [newest?.moment, last]);
-  return moments;
-}
-
-const boardCache = new Map<string, Board>();
-
-/** The board of a past moment. While the slider moves, there is one request at a time, for its latest position. */
-function useBoard(pair: Pair, moment: Moment | null): Board | undefined {
-  const { api } = usePage();
-  const [board, show] = useState<Board | undefined>(undefined);
-  const wanted = useRef<Moment | null>(null);
-  const isLoading = useRef(false);
-  wanted.current = moment;
-  useEffect(() => {
-    const load = async () => {
-      while (wanted.current !== null) {
-        const current = wanted.current;
-        const key = `${pairKey(pair)} ${current}`;
-        let found = boardCache.get(key);
-        if (!found) {
-          found = await api.board(pair.query, pair.group, current).catch(() => undefined);
-          if (found) boardCache.set(key, found);
-          if (boardCache.size > 300) boardCache.delete(boardCache.keys().next().value as string);
-        }
-        if (found) show(found);
-        if (wanted.current === current) return;
-      }
-    };
-    if (moment === null || isLoading.current) return;
-    isLoading.current = true;
-    void load().finally(() => {
-      isLoading.current = false;
-    });
-  }, [moment]);
-  return board;
-}
-
-/** A value that is used at once and written to the URL after a delay. A change of the URL overrides it. */
-function useHeld(given: string | null, write: (value: string | null) => void): [string | null, (value: string | null) => void] {
-  const [value, set] = useState(given);
-  const written = useRef(given);
-  const wait = useRef(0);
-  if (given !== written.current) {
-    written.current = given;
-    if (given !== value) set(given);
-  }
-  useEffect(() => () => clearTimeout(wait.current), []);
-  return [
-    value,
-    (next) => {
-      set(next);
-      clearTimeout(wait.current);
-      wait.current = window.setTimeout(() => {
-        written.current = next;
-        write(next);
-      }, 250);
-    },
-  ];
-}
-
-function useThrottled<T>(value: T, pause: number): T {
-  const [held, hold] = useState(value);
-  const last = useRef(0);
-  useEffect(() => {
-    const wait = setTimeout(
-      () => {
-        last.current = Date.now();
-        hold(value);
-      },
-      Math.max(0, last.current + pause - Date.now()),
-    );
-    return () => clearTimeout(wait);
-  }, [value]);
-  return held;
-}

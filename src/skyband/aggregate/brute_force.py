@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from skyband.data.arrow import one
 from skyband.errors import UnsupportedError
 from skyband.expressions import compile_expression
 from skyband.queries.workload import Workload
+from skyband.windows import IrregularWindows
 
 __all__ = ["by_definition", "defined_score"]
 
@@ -41,10 +43,10 @@ def _total(values: Sequence[float]) -> float:
             return math.inf if exact > 0 else -math.inf
 
 
-def _deviation(values: Sequence[float]) -> float:
-    """Return the sample standard deviation, from exact sums; NaN for one value."""
+def _deviation(values: Sequence[float], lost: int = 1) -> float:
+    """Return the standard deviation, from exact sums: of a sample, which has none for one value, or a population."""
     number = len(values)
-    if number < 2 or any(map(math.isinf, values)):
+    if number <= lost or any(map(math.isinf, values)):
         return math.nan
     exact = [Fraction(value) for value in values]
     spread = number * sum(value * value for value in exact) - sum(exact) ** 2
@@ -52,9 +54,20 @@ def _deviation(values: Sequence[float]) -> float:
         return 0.0
     half = (spread.numerator.bit_length() - spread.denominator.bit_length()) // 2  # squares of large values overflow
     try:
-        return math.ldexp(math.sqrt(float(spread / Fraction(4) ** half) / (number * (number - 1))), half)
+        return math.ldexp(math.sqrt(float(spread / Fraction(4) ** half) / (number * (number - lost))), half)
     except OverflowError:
         return math.inf
+
+
+def _quantile(values: Sequence[float], fraction: float) -> float:
+    """Return the quantile as Spark's `percentile`: interpolated between the two values around its place."""
+    ordered = sorted(values)
+    place = fraction * (len(ordered) - 1)
+    lower = math.floor(place)
+    low, high = ordered[lower], ordered[min(lower + 1, len(ordered) - 1)]
+    if low == high or place == lower:
+        return low + 0.0
+    return (lower + 1 - place) * low + (place - lower) * high
 
 
 _SCORES: dict[str, Callable[[Sequence[float]], float]] = {
@@ -64,6 +77,12 @@ _SCORES: dict[str, Callable[[Sequence[float]], float]] = {
     "min": lambda values: min(values) + 0.0,
     "avg": lambda values: _total(values) / len(values),
     "stddev": _deviation,
+    "stddev_pop": partial(_deviation, lost=0),
+    "count_distinct": lambda values: float(len(set(values))),
+    "median": partial(_quantile, fraction=0.5),
+    # The values of a key are in the order of its rows. That of a row which deletes the key is NaN.
+    "latest": lambda values: values[-1] + 0.0,
+    "first": lambda values: values[0] + 0.0,
 }
 
 
@@ -77,12 +96,19 @@ _DEFINED = frozenset(
         "key",
         "aggregate",
         "value",
+        "quantile",
         "where",
+        "delete",
         "partition_by",
         "origin",
         "full_only",
         "order",
         "having",
+        "others",
+        "share",
+        "zone",
+        "week_start",
+        "cumulative",
     ]
 )
 
@@ -96,13 +122,20 @@ def defined_score(query: AggregateTopK) -> Callable[[Sequence[float]], float]:
     """
     others = [item.name for item in fields(query) if item.init and item.name not in _DEFINED]
     given = [name for name in others if getattr(query, name) != getattr(type(query), name)]
-    if not _SCORES.keys() >= set(query.aggregates) or given:
-        what = given[0] if given else "aggregate" if query.aggregate not in _SCORES else "having"
+    known = (*_SCORES, "quantile")
+    if not set(known) >= set(query.aggregates) or given:
+        what = given[0] if given else "aggregate" if query.aggregate not in known else "having"
         raise UnsupportedError(
             f"query {query.name!r} has {what}={getattr(query, what)!r}, which verify cannot compute by brute force. "
-            f"Verify a file with the aggregates {', '.join(_SCORES)}."
+            f"Verify a file with the aggregates {', '.join(known)}."
         )
-    return _SCORES[query.aggregate]
+    return _score_of(query, query.aggregate)
+
+
+def _score_of(query: AggregateTopK, aggregate: str) -> Callable[[Sequence[float]], float]:
+    if aggregate == "quantile":
+        return partial(_quantile, fraction=query.quantile or 0.0)
+    return _SCORES[aggregate]
 
 
 _COMPARE: dict[str, Callable[[float, float], bool]] = {
@@ -118,7 +151,7 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 def meets(query: AggregateTopK, values: Sequence[float]) -> bool:
     """Return whether the values of a key in a window meet the conditions of ``having=``; NaN meets none."""
     return all(
-        _COMPARE[condition.operator](_SCORES[condition.aggregate](values), condition.bound)
+        _COMPARE[condition.operator](_score_of(query, condition.aggregate)(values), condition.bound)
         for condition in query.conditions
     )
 
@@ -127,37 +160,66 @@ def by_definition(rows: pa.Table, workload: Workload[Any], *, time: str, id_: st
     """Return all answers: query, groups, window end, rank, key and score. Rows need no id."""
     names = list(dict.fromkeys(name for query in workload for name in query.groups))
     kinds = {name: compile_expression(name, rows.schema).type for name in names}
-    return pa.concat_tables([_answers(rows, query, kinds, time) for query in workload])
+    found = [_answers(rows, query, kinds, time, id_) for query in workload]
+    return pa.concat_tables(found if any(query.share for query in workload) else [one.drop("share") for one in found])
 
 
-def _answers(rows: pa.Table, query: AggregateTopK, kinds: dict[str, pa.DataType], time: str) -> pa.Table:
+def in_order(query: AggregateTopK) -> bool:
+    """Return whether the order of a key's rows matters: by time, id and value; deletes are last.
+
+    >>> import skyband as sb
+    >>> in_order(sb.AggregateTopK(k=1, size=10, aggregate="avg", having="latest(value) > 0"))
+    True
+    """
+    return not {"latest", "first"}.isdisjoint(query.aggregates)
+
+
+def _answers(
+    rows: pa.Table, query: AggregateTopK, kinds: dict[str, pa.DataType], time: str, id_: str | None
+) -> pa.Table:
+    newest = pc.max(rows[time].cast(pa.int64())).as_py()  # of all rows: they move time, whether they count or not
     if query.where is not None:
         rows = rows.filter(pc.fill_null(compile_expression(query.where, rows.schema).evaluate(rows), False))
-    keys = _plain(compile_expression(str(query.key), rows.schema).evaluate(rows))
+    names = query.key_columns if len(query.key_columns) > 1 else ("key",)
+    keys = pa.table([_plain(compile_expression(text, rows.schema).evaluate(rows)) for text in query.key_columns], names)
     values = pa.repeat(0.0, rows.num_rows)
     if query.value is not None:
         found = compile_expression(query.value, rows.schema).evaluate(rows)
+        if query.items == "values":  # of any type: equal values have equal numbers
+            known = _plain(found)
+            found = pc.if_else(known.is_valid(), pc.rank(known, "ascending", tiebreaker="dense"), None)
         values = _plain(found.cast(pa.float64(), safe=False))
-    valid = pc.and_(pc.and_(one(rows[time]).is_valid(), keys.is_valid()), values.is_valid())
+    if query.delete is not None:
+        deletes = pc.fill_null(compile_expression(query.delete, rows.schema).evaluate(rows), False)
+        values = pc.if_else(deletes, math.nan, values)
+    valid = pc.and_(one(rows[time]).is_valid(), values.is_valid())
+    for column in keys.columns:
+        valid = pc.and_(valid, one(column).is_valid())
     rows, keys, values = rows.filter(valid), keys.filter(valid), values.filter(valid)
     groups = {name: _plain(compile_expression(name, rows.schema).evaluate(rows)) for name in query.groups}
     at = one(rows[time]).cast(pa.int64()).to_numpy(zero_copy_only=False)
     order = np.argsort(at, kind="stable")
-    places = pc.rank(keys, "ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    if in_order(query):
+        ids = [] if id_ is None else [_ranks(one(rows[id_]))]
+        order = np.lexsort([values.to_numpy(), *ids, at])  # by time first; NaN is last
+    ranks = [pc.rank(one(column), "ascending", tiebreaker="dense").to_numpy() for column in keys.columns]
+    places = np.unique(np.stack(ranks, axis=1).astype(np.int64), axis=0, return_inverse=True)[1].reshape(-1)
     found_rows = [
-        (int(row), end, rank, score)
-        for inside, end in _windows(at[order], query)
-        for row, rank, score in _ranked(order[inside], at, _codes(groups), places, values.to_numpy(), query)
+        (row, end, *found)
+        for inside, end in _windows(at[order], query, newest)
+        for row, *found in _ranked(order[inside], at, _codes(groups), places, values.to_numpy(), query)
     ]
     chosen = pa.array([row for row, *_ in found_rows], pa.int64())
+    keyed = pa.array([None if is_rest else row for row, *_, is_rest in found_rows], pa.int64())
     columns: dict[str, Any] = {"query": pa.repeat(query.name, len(found_rows))}
     for name, kind in kinds.items():
         columns[name] = groups[name].take(chosen) if name in groups else pa.nulls(len(found_rows), kind)
     ends = pa.array([end for _, end, *_ in found_rows], pa.int64())
     columns["window_end"] = ends.cast(rows.schema.field(time).type)
-    columns["rank"] = pa.array([rank for *_, rank, _ in found_rows], pa.int64())
-    columns["key"] = keys.take(chosen)
-    columns["score"] = pa.array([score for *_, score in found_rows], pa.float64())
+    columns["rank"] = pa.array([rank for _, _, rank, *_ in found_rows], pa.int64())
+    columns |= {name: one(keys[name]).take(keyed) for name in names}
+    columns["score"] = pa.array([score for _, _, _, score, *_ in found_rows], pa.float64())
+    columns["share"] = pa.array([share for *_, share, _ in found_rows], pa.float64())
     return pa.table(columns)
 
 
@@ -166,6 +228,12 @@ def _plain(column: Any) -> Any:
     if not pa.types.is_floating(column.type):
         return column
     return pc.add(pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column), pa.scalar(0.0, column.type))
+
+
+def _ranks(ids: Any) -> Any:
+    """Return numbers in the order of ids; null is the smallest."""
+    found = pc.rank(ids, "ascending", tiebreaker="dense").to_numpy().astype(np.int64)
+    return np.where(ids.is_valid().to_numpy(zero_copy_only=False), found, 0)
 
 
 def _codes(groups: dict[str, Any]) -> Any:
@@ -180,9 +248,13 @@ def _codes(groups: dict[str, Any]) -> Any:
     return codes
 
 
-def _windows(at: Any, query: AggregateTopK) -> Iterator[tuple[slice, int]]:
+def _windows(at: Any, query: AggregateTopK, newest: int) -> Iterator[tuple[slice, int]]:
     """Yield the range of sorted positions in each window that contains one, and the window's end."""
-    size, slide, origin = query.window.size, query.window.slide, query.window.origin
+    if isinstance(query.window, IrregularWindows):
+        if at.size:
+            yield from _listed(at, query, *query.window.reported(int(at[0]), newest))
+        return
+    size, slide, origin = query.sliding.size, query.sliding.slide, query.sliding.origin
     low = 0
     end = 0 if not at.size else origin + ((int(at[0]) - origin) // slide + 1) * slide
     while low < at.size:
@@ -195,10 +267,20 @@ def _windows(at: Any, query: AggregateTopK) -> Iterator[tuple[slice, int]]:
             end = origin + ((int(at[low]) - origin) // slide + 1) * slide  # the next window with a position
 
 
+def _listed(at: Any, query: AggregateTopK, starts: Any, ends: Any) -> Iterator[tuple[slice, int]]:
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        low, high = (int(place) for place in np.searchsorted(at, [start, end]))
+        if low < high and (not query.full_only or start >= at[0]):
+            yield slice(low, high), end
+
+
 def _ranked(
     inside: Any, at: Any, codes: Any, places: Any, values: Any, query: AggregateTopK
-) -> Iterator[tuple[int, int, float]]:
-    """Yield a row of each of the best keys of a window, its rank in its group, and its score."""
+) -> Iterator[tuple[int, int, float, float | None, bool]]:
+    """Yield a row of each of the best keys of a window, its rank in its group, its score and its share.
+
+    The last of a group can be all other keys together, which is true in the last column.
+    """
     score = defined_score(query)
     by_key: dict[tuple[int, int], list[int]] = {}
     for row in inside.tolist():
@@ -210,6 +292,22 @@ def _ranked(
         found = score(listed)
         if not math.isnan(found) and meets(query, listed):
             by_group.setdefault(group, []).append((sign * found, int(at[mine].max()), key, mine[0]))
-    for keys in by_group.values():
-        for rank, (found, _, _, row) in enumerate(sorted(keys, reverse=True)[: query.k], 1):
-            yield row, rank, sign * found + 0.0
+    for group, keys in by_group.items():
+        best = sorted(keys, reverse=True)[: query.k]
+        named = {key for _, _, key, _ in best}
+        rest = [
+            row for (at_group, key), mine in by_key.items() if at_group == group and key not in named for row in mine
+        ]
+        total = math.nan
+        if query.totals:
+            total = score([values[row] for (of, _), mine in by_key.items() if of == group for row in mine])
+        for rank, (found, _, _, row) in enumerate(best, 1):
+            yield row, rank, sign * found + 0.0, _share(query, sign * found, total), False
+        if query.others and rest:
+            found = score(values[rest].tolist())
+            yield rest[0], len(best) + 1, found + 0.0, _share(query, found, total), True
+
+
+def _share(query: AggregateTopK, score: float, total: float) -> float | None:
+    undefined = not query.share or not total or not math.isfinite(total) or math.isnan(score)
+    return None if undefined else score / total

@@ -9,6 +9,7 @@ import numpy as np
 
 from skyband.aggregate.addends import Addends, fitted
 from skyband.aggregate.kernels import totals as kernels
+from skyband.aggregate.kernels.items import Items
 from skyband.aggregate.kernels.key_top import KeyScratch
 from skyband.aggregate.kernels.partials import (
     CLOCK,
@@ -28,7 +29,8 @@ from skyband.aggregate.kernels.partials import (
     State,
     mark_ladders,
 )
-from skyband.aggregate.shape import AggregateShape
+from skyband.aggregate.shape import AggregateShape, page_fields
+from skyband.aggregate.window_pages import page_at
 from skyband.data.answer_log import RankedWindows
 from skyband.errors import SnapshotError
 from skyband.kernels.keys import Keys
@@ -39,6 +41,8 @@ __all__ = ["AggregateEngine", "EngineAnswers", "KeyRows"]
 _FEW = 1024
 _PER_SLOT = ("added", "last", "open", "tails")
 _PER_TRACK = ("left", "place", "live", "heads", "dirty", "touched", "scores")
+_PER_PEAK = ("peaks", "peak_ats", "peak_ids")  # per growing track
+_GROWING = ("newest", *_PER_PEAK)  # states of engines without growing tracks do not contain them
 _PER_PARTIAL = ("slots", "adds", "extremes", "ats", "ids", "older", "younger")
 _PER_PANE = ("lows", "firsts", "here")
 
@@ -58,6 +62,8 @@ class EngineAnswers(NamedTuple):
 
     windows: RankedWindows
     more: dict[str, Ints]  # additional columns, by the names in `kernels.totals.MORE`
+    held: Any  # (rows, width): exact sums, if a query has totals; the row of all keys has the slot NONE
+    addends: Addends  # of `held`
 
 
 class AggregateEngine:
@@ -67,11 +73,12 @@ class AggregateEngine:
         self.shape = shape
         self.addends = Addends(shape.powers)
         self._query_set = shape.query_set(0)
+        self._items: Items | None = None  # an `ItemEngine` has some
         self._state = self._fresh_state()
-        self._room = _room(0, 1, 0)
+        self._room = _room(0, 1, self.addends)
         self._fetch: Callable[[int], None] = _reject_missing
         self._parts: list[EngineAnswers] = []
-        self._out = _buffers(_FEW)
+        self._out = self._buffers(_FEW)
 
     @property
     def identified(self) -> int:
@@ -80,7 +87,12 @@ class AggregateEngine:
 
     @property
     def partials(self) -> int:
-        """Number of partials held, including those of the open pane."""
+        """Number of partials held, including those of the open pane and the sums of growing windows."""
+        grown = self._state.alive[self._query_set.grows != NONE]
+        return self._in_ring + int(grown.sum())
+
+    @property
+    def _in_ring(self) -> int:
         return int(self._state.clock[TAIL] - self._state.clock[HEAD])
 
     @property
@@ -117,7 +129,7 @@ class AggregateEngine:
         arrivals = kernels.KeyArrivals(rows.slots, rows.positions, values, bits, rows.ids, rows.first_position)
         self._run(
             lambda progress: kernels.take_rows(
-                self._state, self._query_set, keys, self._room, arrivals, self._out, progress, first
+                self._state, self._query_set, keys, self._room, self._items, arrivals, self._out, progress, first
             )
         )
 
@@ -128,7 +140,7 @@ class AggregateEngine:
         rows = rows._replace(adds=fitted(rows.adds, addends, self.addends))
         self._run(
             lambda progress: kernels.take_partials(
-                self._state, self._query_set, keys, self._room, rows, self._out, progress, first
+                self._state, self._query_set, keys, self._room, self._items, rows, self._out, progress, first
             )
         )
 
@@ -137,7 +149,7 @@ class AggregateEngine:
         self._reserve_slots(keys.prefix.size, groups)
         self._run(
             lambda progress: kernels.advance(
-                self._state, self._query_set, keys, self._room, self._out, progress, to, first
+                self._state, self._query_set, keys, self._room, self._items, self._out, progress, to, first
             )
         )
 
@@ -149,7 +161,12 @@ class AggregateEngine:
         marks = np.zeros(state.slots.size, bool)
         mark_ladders(state, np.arange(state.tails.shape[0]), marks)
         used = np.flatnonzero(marks)
-        state.ids[used] = renumber(state.ids[used].ravel()).reshape(used.size, self.identified)
+        growing = np.flatnonzero(self._query_set.grows != NONE)
+        is_alive = state.place[growing] != NONE
+        found = renumber(np.concatenate([state.ids[used].ravel(), state.peak_ids[is_alive].ravel()]))
+        split = used.size * self.identified
+        state.ids[used] = found[:split].reshape(used.size, self.identified)
+        state.peak_ids[is_alive] = found[split:].reshape(-1, self.identified)
 
     def answers(self) -> list[EngineAnswers]:
         """Return the answers since the last call."""
@@ -159,13 +176,18 @@ class AggregateEngine:
 
     def state(self) -> dict[str, Any]:
         """Return the state for `load`."""
-        return {"low": self.addends.low, "limbs": self.addends.limbs, **self._state._asdict()}
+        state = self._state._asdict()
+        if not any(self.shape.grows):
+            state = {name: value for name, value in state.items() if name not in _GROWING}
+        return {"low": self.addends.low, "limbs": self.addends.limbs, **state}
 
     def load(self, state: dict[str, Any], fetch: Callable[[int], None] | None = None) -> None:
         """Restore the state that `state` returned. `fetch` loads the partials of a pane that is not in memory."""
         self.addends = Addends(self.shape.powers, state["low"], state["limbs"])
         self._query_set = self._query_set._replace(low=self.addends.low)
-        self._state = State(**{name: state[name] for name in State._fields})
+        fresh = self._fresh_state()._asdict()
+        self._state = State(**{name: state[name] if name in state else fresh[name] for name in State._fields})
+        self._room, self._out = _room(0, 1, self.addends), self._buffers(_FEW)
         self._fetch = fetch or self._fetch
 
     def _run(self, call: Callable[[Ints], int]) -> None:
@@ -178,11 +200,18 @@ class AggregateEngine:
             wanted = int(progress[kernels.WANTED])
             if reason == ANSWERS_FULL:
                 self._flush_answers()
-                self._out = _buffers(max(2 * wanted, _FEW))
+                self._out = self._buffers(max(2 * wanted, _FEW))
             elif reason == kernels.PANE_MISSING:
                 self._fetch(wanted)
+            elif reason == kernels.PAGE_MISSING:
+                self._turn_page(wanted)
             else:
                 self._grow_rings()
+
+    def _turn_page(self, position: int) -> None:
+        """Load the bounds of irregular windows around a position; ends that are not answered yet are after it."""
+        page = page_at(self.shape.irregular, min(position, self.next_end - 1))
+        self._query_set = self._query_set._replace(**page_fields(page))
 
     def _flush_answers(self) -> None:
         windows, rows = (int(self._out.cursor[place]) for place in (WINDOWS, ROWS))
@@ -198,11 +227,12 @@ class AggregateEngine:
             out.slots[:rows].copy(),
         )
         more = dict(zip(kernels.MORE, out.more[:, :rows].copy(), strict=True))
-        self._parts.append(EngineAnswers(found, more))
+        self._parts.append(EngineAnswers(found, more, out.held[:rows].copy(), self.addends))
         out.cursor[:] = 0
 
     def _fresh_state(self) -> State:
-        tracks, extremes, width = len(self.shape.sizes), len(self.shape.extremes), self.addends.width
+        tracks, extremes, width = len(self.shape.tracks), len(self.shape.extremes), self.addends.width
+        growing = sum(self.shape.grows)
         clock = np.zeros(CLOCK, np.int64)
         clock[NEXT] = NEVER
         return State(
@@ -230,16 +260,25 @@ class AggregateEngine:
             gone=np.zeros(tracks, np.int64),
             alive=np.zeros(tracks, np.int64),
             stale=np.zeros(tracks, np.int64),
+            newest=np.full(min(growing, 1), -NEVER),
+            peaks=np.zeros((growing, 0, extremes)),
+            peak_ats=np.zeros((growing, 0, self.identified), np.int64),
+            peak_ids=np.zeros((growing, 0, self.identified), np.int64),
             next_end=np.full(len(self.shape.queries), NEVER),
             clock=clock,
         )
 
     def _reserve_slots(self, slots: int, groups: int) -> None:
+        """Reserve space for the slots of keys, and for groups."""
+        self._reserve_state(slots)
+        self._reserve_room(self._state.last.size, groups)
+
+    def _reserve_state(self, slots: int) -> None:
         state = self._state
         more = slots - state.last.size
         if more > 0:
             grown = {name: _extended(getattr(state, name), more, 0) for name in _PER_SLOT}
-            grown |= {name: _extended(getattr(state, name), more, 1) for name in _PER_TRACK}
+            grown |= {name: _extended(getattr(state, name), more, 1) for name in (*_PER_TRACK, *_PER_PEAK)}
             for name in ("open", "tails"):
                 grown[name][-more:] = NONE
             for name in ("place", "heads"):
@@ -247,14 +286,15 @@ class AggregateEngine:
             grown["scores"][:, -more:] = np.nan
             grown["last"][-more:] = -NEVER
             self._state = state._replace(**grown)
-        slots = self._state.last.size
+
+    def _reserve_room(self, slots: int, groups: int) -> None:
         if self._room.heap.size != slots or self._room.begins.size != groups:
-            self._room = _room(slots, groups, self.addends.limbs)
+            self._room = _room(slots, groups, self.addends)
 
     def _grow_rings(self) -> None:
         """Double the ring of partials or of panes, whichever is full."""
         state, clock = self._state, self._state.clock
-        if self.partials == state.slots.size:
+        if self._in_ring == state.slots.size:
             numbers = np.arange(clock[HEAD], clock[TAIL])
             self._state = state._replace(
                 **{name: _doubled_ring(getattr(state, name), numbers) for name in _PER_PARTIAL}
@@ -267,28 +307,35 @@ class AggregateEngine:
         """Extend the limbs to those of `wanted`, which includes the current ones."""
         if wanted == self.addends:
             return
+        self._flush_answers()
         wider = {name: fitted(getattr(self._state, name), self.addends, wanted) for name in ("added", "left", "adds")}
         self._state = self._state._replace(**wider)
         self.addends = wanted
         self._query_set = self._query_set._replace(low=wanted.low)
-        self._room = _room(self._room.heap.size, self._room.begins.size, wanted.limbs)
+        self._room = _room(self._room.heap.size, self._room.begins.size, wanted)
+        self._out = self._buffers(self._out.scores.size)
+
+    def _buffers(self, rows: int) -> kernels.TotalAnswers:
+        return _buffers(rows, self.addends.width if self.shape.totals else 0)
 
 
 def _reject_missing(pane: int) -> None:
     raise SnapshotError(f"the partials of pane {pane} are missing from the stored state, so totals cannot be updated.")
 
 
-def _room(slots: int, groups: int, limbs: int) -> KeyScratch:
+def _room(slots: int, groups: int, addends: Addends) -> KeyScratch:
+    limbs = addends.limbs
     return KeyScratch(
         sorted=np.zeros(slots, np.int64),
         heap=np.zeros(slots, np.int64),
         begins=np.zeros(groups, np.int64),
         total=np.zeros(limbs + 2, np.int64),
         squares=np.zeros(2 * limbs + 4, np.int64),
+        sums=np.zeros((groups, addends.width), np.int64),
     )
 
 
-def _buffers(rows: int) -> kernels.TotalAnswers:
+def _buffers(rows: int, width: int) -> kernels.TotalAnswers:
     return kernels.TotalAnswers(
         queries=np.zeros(rows, np.int64),
         groups=np.zeros(rows, np.int64),
@@ -297,6 +344,7 @@ def _buffers(rows: int) -> kernels.TotalAnswers:
         scores=np.zeros(rows),
         slots=np.zeros(rows, np.int64),
         more=np.zeros((len(kernels.MORE), rows), np.int64),
+        held=np.zeros((rows if width else 0, width), np.int64),
         cursor=np.zeros(2, np.int64),
     )
 

@@ -7,17 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skyband.aggregate.engine import AggregateEngine, KeyRows
+from skyband.aggregate.engine import EngineAnswers, KeyRows
+from skyband.aggregate.item_engine import ItemEngine, codes_of, engine_of
 from skyband.aggregate.shape import AggregateShape
+from skyband.aggregate.window_totals import completed
 from skyband.data.answer_log import RankedWindows, joined
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.key_dictionary import KeyDictionary
 from skyband.kernels.stream import Floats, Ints
-from skyband.queries.families import FAMILIES
 
-__all__ = ["AggregateExecutor", "KeyBatch", "KeyedAnswers"]
+__all__ = ["AggregateExecutor", "KeyBatch", "KeyedAnswers", "ended_by"]
 
-_NAMES = FAMILIES["aggregate"].answers.names
 _CHUNK = 1 << 18  # rows: slots are released between chunks only, so this limits the number of slots
 
 
@@ -29,6 +29,7 @@ class KeyBatch(NamedTuple):
     positions: Ints  # empty on a count axis
     ids: Ints
     groups: Ints | None  # None: no groups
+    items: pa.Array | None = None  # the values that are counted, if they are not numbers
 
 
 class KeyedAnswers(NamedTuple):
@@ -38,11 +39,31 @@ class KeyedAnswers(NamedTuple):
     rows: pa.Table  # per row: the key and additional columns of the schema
 
 
+def ended_by(answers: KeyedAnswers, last: Ints) -> KeyedAnswers:
+    """Return the answers of windows that end at or before the last end of their query."""
+    windows = answers.windows
+    kept = windows.ends <= last[windows.queries]
+    if kept.all():
+        return answers
+    rows = np.repeat(kept, windows.counts)
+    return KeyedAnswers(
+        RankedWindows(
+            windows.queries[kept],
+            windows.groups[kept],
+            windows.ends[kept],
+            windows.counts[kept],
+            windows.keys[rows],
+            windows.ids[rows],
+        ),
+        answers.rows.filter(pa.array(rows)),
+    )
+
+
 class AggregateExecutor:
     """Process rows and return answers. `places` are the workload indices of its queries."""
 
     def __init__(self, shape: AggregateShape, places: Ints, grouped: bool, group: int = -1) -> None:
-        self.engine = AggregateEngine(shape)
+        self.engine = engine_of(shape)
         self.book = KeyDictionary(self.engine.unused, grouped)
         self.objects = 0
         self.shape = shape
@@ -58,6 +79,8 @@ class AggregateExecutor:
             mine = slice(low, low + len(keys))
             slots = self.book.slots_of(keys, None if batch.groups is None else batch.groups[mine])
             ids = batch.ids[mine] if self.shape.identified else batch.ids[:0]
+            if isinstance(self.engine, ItemEngine):
+                slots = self.engine.slots_of(self._items(batch, mine), slots)
             rows = KeyRows(slots, batch.positions[mine], batch.values[mine], ids, self.objects)
             self.engine.take_rows(rows, self.book.keys, groups, first)
             self.objects += len(keys)
@@ -69,21 +92,37 @@ class AggregateExecutor:
         self.engine.advance(to, self.book.keys, groups, first)
         return self._answered()
 
+    def _items(self, batch: KeyBatch, mine: slice) -> pa.Array:
+        """Return what is counted of the rows."""
+        items = None if batch.items is None or self.shape.items == "numbers" else batch.items[mine]
+        if items is None:
+            items = pa.array(batch.values[mine] + 0.0)
+        return codes_of(items) if self.shape.items == "hashes" else items
+
     def _answered(self) -> list[KeyedAnswers]:
         parts = self.engine.answers()
         if not parts:
             return []
-        windows = joined([part.windows for part in parts])
+        found = [self._completed(part) for part in parts]
+        windows = joined([part.windows for part in found])
         groups = windows.groups if self._grouped else np.full_like(windows.groups, self._group)
         columns = {"key": self.book.values(windows.ids)}
-        for name in set(parts[0].more).intersection(_NAMES):
-            columns[name] = pa.array(np.concatenate([part.more[name] for part in parts]))
+        shares = np.concatenate([part.more["share"] for part in found])
+        columns["share"] = pa.array(shares, mask=np.isnan(shares))
         # Always, because answers of queries with and without rows are concatenated.
         returned = np.array([query.row for query in self.shape.queries])[windows.queries]
-        rows = np.concatenate([part.more["row"] for part in parts])
+        rows = np.concatenate([part.more["row"] for part in found])
         columns["id"] = pa.array(rows, mask=~np.repeat(returned, windows.counts))
         windows = windows._replace(queries=self.places[windows.queries], groups=groups)
         return [KeyedAnswers(windows, pa.table(columns))]
+
+    def _completed(self, part: EngineAnswers) -> EngineAnswers:
+        """Return answers with shares and the rows of other keys."""
+        if not self.shape.totals:
+            return part._replace(more=part.more | {"share": np.full(part.windows.keys.size, np.nan)})
+        windows, shares, kept = completed(part.windows, part.held, part.addends, self.shape.queries)
+        more = {name: column[kept] for name, column in part.more.items()}
+        return part._replace(windows=windows, more=more | {"share": shares})
 
     @property
     def groups(self) -> Ints:

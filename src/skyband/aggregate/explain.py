@@ -2,57 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from skyband.aggregate.query import AggregateTopK
 from skyband.durations import format_duration
 from skyband.queries.counted import counted
 from skyband.queries.overview import overview
 from skyband.queries.sharing import places_by
-from skyband.windows import common_pane
+from skyband.windows import IrregularWindows, SlidingWindow, common_pane
 
 __all__ = ["page"]
 
+_PER = {
+    None: "key",
+    "values": "distinct value of a key",
+    "numbers": "distinct value of a key",
+    "hashes": "register and rank of a key",
+}
 _SHOWN = 3  # sets of partials whose panes the second line lists
 
 
 def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
     """Describe what these queries answer, keep and cost, then each set of partials in detail."""
-    axis = queries[0].axis
     sources = places_by(AggregateTopK.sharing_key, queries)
     lines: list[str] = []
     kept: list[str] = []
-    for number, ((key, value, where, groups), places) in enumerate(sources.items(), 1):
+    for number, ((_, _, where, groups, *delete), places) in enumerate(sources.items(), 1):
         sharing = [queries[place] for place in places]
-        pane, _ = common_pane(query.window for query in sharing)
-        panes = max(-(-query.window.size // pane) for query in sharing)
-        span = format_duration(pane) if axis == "time" else counted(pane, "row")
-        kept.append(f"{counted(panes, 'pane')} of {span}")
+        value, per = sharing[0].value, _PER[sharing[0].items]
+        span, panes = _panes(sharing)
+        grown = [query.name for query in sharing if _grows(query)]
+        kept.append(f"{counted(panes, 'pane')} of {span}" if panes else "running totals")
         alive = max(query.window.most_alive for query in sharing)
         made = "in every task, before the shuffle" if on_spark else "as rows arrive"
         lines += [
             *([""] if number > 1 else []),
-            f"partials {number}: of {value or 'the value'} by {key or 'key'}"
+            f"partials {number}: of {value or 'the value'} by {', '.join(sharing[0].key_columns) or 'key'}"
             + (f" in {', '.join(groups)}" if groups else "")
-            + (f" where {where}" if where else ""),
+            + (f" where {where}" if where else "")
+            + (f", keys deleted when {delete[0]}" if delete else ""),
             f"  queries       {len(sharing)}: {', '.join(query.name for query in sharing)}",
-            f"  panes         {span}; one partial per key and pane, computed {made}",
-            f"  kept          partials of at most {counted(panes, 'pane')}, and a running score per key and query",
+            f"  panes         {span}; one partial per {per} and pane, computed {made}",
+            (f"  kept          partials of at most {counted(panes, 'pane')}, and a" if panes else "  kept          a")
+            + " running score per key and query",
+            *([f"  growing       {', '.join(grown)}: one running total per {per}, no partials"] if grown else []),
             *_rows_kept(sharing),
+            *_totals(sharing),
             f"  work          each query adds and subtracts a partial once, not once for each of its {alive} windows",
         ]
     shown = kept if len(kept) <= _SHOWN else [*kept[:_SHOWN], "…"]
+    held = dict.fromkeys(_PER[query.items] for query in queries)
+    grows = "keys and their values" if any(query.items in ("values", "numbers") for query in queries) else "keys"
     passes = "once" if len(sources) == 1 else f"{len(sources)} times, once per set of partials"
     head = [
         overview(queries),
-        (
-            f"Each row is processed {passes}.\nMemory: one partial result per key in each of at most "
-            f"{' and '.join(shown)}, plus a running score per key and query; it grows with the number of distinct keys."
-        ),
+        (f"Each row is processed {passes}.\n{_memory(shown, held)}; it grows with the number of distinct {grows}."),
         "",
         f"{counted(len(sources), 'set')} of partials; queries with the same key, value, filter and groups share one",
     ]
     return "\n".join(head + lines)
+
+
+def _memory(kept: Sequence[str], held: Iterable[str]) -> str:
+    if all(one == "running totals" for one in kept):
+        return "Memory: a running total and score per key and query"
+    return (
+        f"Memory: one partial result per {' or '.join(held)} in each of at most {' and '.join(kept)}, plus a running "
+        "score per key and query"
+    )
+
+
+def _grows(query: AggregateTopK) -> bool:
+    return isinstance(query.window, IrregularWindows) and query.window.most_views == 1
+
+
+def _panes(sharing: Sequence[AggregateTopK]) -> tuple[str, int]:
+    """Return the length of the panes, and how many of them are kept at most: none for windows that grow."""
+    queries = [query for query in sharing if not _grows(query)]
+    if all(isinstance(query.window, SlidingWindow) for query in sharing):
+        pane, _ = common_pane(query.sliding for query in sharing)
+        span = format_duration(pane) if sharing[0].axis == "time" else counted(pane, "row")
+        return span, max(-(-query.sliding.size // pane) for query in sharing)
+    step = min(query.window.step for query in sharing)
+    longest = max((query.window.longest for query in queries), default=0)
+    return f"up to {format_duration(step)}", -(-longest // step)
+
+
+def _totals(queries: Sequence[AggregateTopK]) -> list[str]:
+    """Return a line about the totals of windows, if a query needs them."""
+    names = [query.name for query in queries if query.totals]
+    if not names:
+        return []
+    return [f"  totals        the sums of all keys are added up at each window end of {', '.join(names)}"]
 
 
 def _rows_kept(queries: Sequence[AggregateTopK]) -> list[str]:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from skyband.aggregate.kernels.extreme_rows import choose_rows
 from skyband.aggregate.kernels.partials import BY_VALUE, NONE, OLDEST
-from skyband.aggregate.plan import AggregatePlan
+from skyband.aggregate.plan import ITEM, AggregatePlan
 from skyband.aggregate.shape import EXTREMES
 from skyband.data.arrow import one
 from skyband.kernels.stream import Floats, Ints
@@ -60,6 +60,7 @@ def added(plan: AggregatePlan, scan: int, table: pa.Table) -> pa.Table:
     others have, which is then null in its partials.
     """
     names, shape = [*plan.groups[scan], plan.keys[scan], "pane"], plan.shape(scan)
+    names += [ITEM] if ITEM in table.column_names else []
     grouping = group_rows(table, names)
     if grouping.size == table.num_rows:
         return table
@@ -110,7 +111,7 @@ def _best(
     rival = best[codes]
     equal = tied[codes] & (positions == positions[rival])
     if compared == BY_VALUE or not ids_given:
-        equal &= values == values[rival]
+        equal &= (values == values[rival]) | (np.isnan(values) & np.isnan(values[rival]))
     rows = np.flatnonzero(equal)
     # The last row of each code is its best: nulls are the smallest ids.
     last = "descending" if compared == OLDEST else "ascending"

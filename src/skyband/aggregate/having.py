@@ -59,6 +59,8 @@ def _condition(having: str, term: str, score: str, value: str | None, aggregates
             "'score > 0'. Join several conditions with 'and'."
         )
     name, of = found["function"].lower(), found["of"]
+    if name == "count" and of is not None and of[:9].lower() == "distinct ":
+        name, of = "count_distinct", of[9:].strip()
     if name == "score" and of is None:
         name = score
     elif name not in aggregates or of is None:

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from skyband.aggregate.cohort import ALL_GROUPS, WHOLE, Cohort
-from skyband.aggregate.executor import AggregateExecutor, KeyBatch, KeyedAnswers
-from skyband.aggregate.query import AGGREGATES, AggregateTopK
+from skyband.aggregate.executor import AggregateExecutor, KeyBatch, KeyedAnswers, ended_by
+from skyband.aggregate.query import AGGREGATES, AggregateTopK, Items
 from skyband.data.answer_log import RankedWindows, joined
 from skyband.data.answer_table import arrow_schema
 from skyband.data.arrow import from_bytes, one, to_bytes
-from skyband.data.columns import id_column, length, refuse_other_lengths, score_column
+from skyband.data.columns import as_arrow, flag_column, id_column, length, refuse_other_lengths, score_column
+from skyband.data.composite_key import packed_keys, unpacked_keys
 from skyband.data.key_dictionary import KeyColumn, key_column, restored
 from skyband.data.validation import Batch as Checked
+from skyband.data.window_bounds import all_sliding, last_ends, starts_of
 from skyband.data.window_table import WindowQueries, window_table
 from skyband.errors import InvalidInputError
-from skyband.kernels.stream import Ints
+from skyband.kernels.stream import Floats, Ints
 from skyband.kernels.validation import rows_by_group
 from skyband.local.frames import refuse_missing_arrays
 from skyband.local.replay import replayed
 from skyband.monitor import MonitorBase
 from skyband.queries.families import FAMILIES
+from skyband.queries.sharing import places_by
+from skyband.queries.windowed import refuse_past_landmark
 from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
 from skyband.windows import ALWAYS
@@ -32,6 +37,7 @@ from skyband.windows import ALWAYS
 __all__ = ["Monitor", "replay"]
 
 _SCHEMA = FAMILIES["aggregate"].answers
+_COUNTS = {"count", "count_distinct", "approx_count_distinct"}  # aggregates of values of any type
 
 
 def _from_version_1(saved: dict[str, Any]) -> dict[str, Any]:
@@ -95,6 +101,8 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         self._workload = self._checked(queries, computed)
         super().__init__(self._workload.axis, computed=computed)
         self._key_kind: pa.DataType | None = None
+        self._parts: pa.Schema | None = None  # the columns of keys that have several
+        self._value_kind: pa.DataType | None = None  # of values that are counted, not added up
         self._has_ids: bool | None = None  # whether rows have ids, not row numbers; None: no row yet
         self._all_grouped = False  # groups were pushed although no query has partition_by: they apply to all queries
         self._cohorts: list[Cohort] = []
@@ -106,7 +114,14 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         return sum(lane.engine.partials for _, lane in self._lanes())
 
     def push(
-        self, positions: Any, keys: Any = None, values: Any = None, *, ids: Any = None, groups: Any = None
+        self,
+        positions: Any,
+        keys: Any = None,
+        values: Any = None,
+        *,
+        ids: Any = None,
+        groups: Any = None,
+        deletes: Any = None,
     ) -> None:
         """Process the next rows of the stream. A rejected push changes nothing.
 
@@ -115,55 +130,75 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         positions
             int64 microseconds or timestamps that do not go backwards; None for count windows.
         keys
-            The ranked keys: numbers, text, dates and so on. Rows with a null or NaN key are dropped.
+            The ranked keys: numbers, text, dates and so on; for keys of several columns, a mapping of their names to
+            columns. Rows with a null or NaN key are dropped.
         values
-            The aggregated numbers. Rows with a null or NaN value are dropped. None if all queries count rows.
+            The aggregated numbers; if all queries count them, values of any type that keys can have. Rows with a null
+            or NaN value are dropped. None if all queries count rows.
         ids
             One integer per row, for queries with ``row=True``, ``aggregate="latest"`` or ``aggregate="first"``: of
             rows with the same position and value, the one with the larger id counts. None: row numbers.
         groups
             One value per row. Each group has separate windows and a separate top k. Null and NaN are one group.
+        deletes
+            One Boolean per row, for ``aggregate="latest"``: whether the row deletes its key. Its value is ignored and
+            can be null.
         """
         self._refuse_after_end()
         refuse_missing_arrays(positions, keys=keys)
         self._refuse_missing_groups(groups)
         self._reject_missing_values(values)
+        self._reject_misplaced_deletes(deletes)
+        keys, parts = self._packed(keys)
         rows = length(keys, "keys")
-        refuse_other_lengths(rows, "keys", positions=positions, values=values, ids=ids, groups=groups)
+        refuse_other_lengths(rows, "keys", positions=positions, values=values, ids=ids, groups=groups, deletes=deletes)
         names = self._names_of_rows(ids, rows)
         found = key_column(keys, earlier=self._key_kind)
-        numbers = np.zeros(rows) if values is None else score_column(values, "values")
+        numbers, counted = self._numbers_of(values, rows)
         if found.stored.null_count:
             numbers = np.where(found.stored.is_null().to_numpy(zero_copy_only=False), np.nan, numbers)
+        deleted = None if deletes is None else flag_column(deletes, "deletes")
+        if deleted is not None:
+            deleted &= found.stored.is_valid().to_numpy(zero_copy_only=False)
+            numbers = np.where(deleted, 0.0, numbers)  # a delete counts without a value
         checked = self._intake.check(positions, numbers, None, groups)
+        if deleted is not None:
+            checked = _with_deletes(checked, deleted)
         if checked.groups is not None and self._intake.groups is None and not self._grouped_places():
             self._all_grouped = True
         self._intake.adopt(checked)
-        self._key_kind = self._key_kind or found.kind
+        self._key_kind, self._parts = self._key_kind or found.kind, parts
+        if counted is not None:
+            self._value_kind = self._value_kind or counted.kind
         self._has_ids = self._has_ids if self._has_ids is not None or not rows else ids is not None
-        self._take_in(checked, found, values is not None, names)
+        self._take_in(checked, found, None if counted is None else counted.stored, values is not None, names)
         if self._intake.groups is not None and self._intake.groups.has_grown:
             self._forget_groups()
 
     def _table(self, pending: list[KeyedAnswers]) -> pa.Table:
         queries, groups, position = self.queries, self._intake.groups, self._intake.position_kind
+        parts = self._parts or pa.schema([])
         own = {"window_start": position, "window_end": position, "key": self._key_kind}
+        own |= dict(zip(parts.names, parts.types, strict=True))
         wanted = arrow_schema(
-            _SCHEMA,
+            _SCHEMA.with_keys(parts.names),
             own,
             group=None if groups is None else groups.kind or pa.null(),
-            wanted=["id"] if any(query.row for query in queries) else [],
+            wanted=_optional(queries),
         )
         window_queries = WindowQueries(
             [query.name for query in queries],
-            [query.window.size for query in queries],
+            [query.window.longest for query in queries],
             [query.ascending for query in queries],
+            starts=None if all_sliding(queries) else partial(starts_of, queries),
         )
         windows, rows = _concatenated(pending, wanted.empty_table())
 
         def row_columns(places: Ints) -> dict[str, pa.Array]:
             found = rows.take(pa.array(places))
             columns = {name: one(found[name]) for name in found.column_names if name in wanted.names}
+            if parts.names:
+                return columns | dict(zip(parts.names, unpacked_keys(one(found["key"]), parts.types), strict=True))
             return columns | {"key": restored(columns["key"], wanted.field("key").type)}
 
         windows = windows._replace(ids=np.arange(rows.num_rows))
@@ -197,9 +232,12 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         self._forget_groups()
         windows, rows = _concatenated(self._pending, pa.table({}))
         kind = pa.schema([] if self._key_kind is None else [("key", self._key_kind)])
+        kind = self._parts or kind
+        value = self._value_kind
         return {
             "all_grouped": self._all_grouped,
             "has_ids": self._has_ids,
+            "value_kind": None if value is None else pa.schema([("value", value)]).serialize().to_pybytes(),
             "key_kind": kind.serialize().to_pybytes(),
             "pending": windows._asdict(),
             "pending_keys": to_bytes(rows) if rows.num_rows else None,
@@ -213,11 +251,47 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
     def _load(self, saved: dict[str, Any]) -> None:
         kinds = pa.ipc.read_schema(pa.py_buffer(saved["key_kind"]))
         self._key_kind = kinds.field(0).type if len(kinds) else None
+        if len(kinds) > 1:
+            self._key_kind, self._parts = pa.binary(), kinds
+        if saved.get("value_kind") is not None:
+            self._value_kind = pa.ipc.read_schema(pa.py_buffer(saved["value_kind"])).field(0).type
         self._all_grouped, self._has_ids = saved["all_grouped"], saved["has_ids"]
         if saved["pending_keys"] is not None:
             self._pending = [KeyedAnswers(RankedWindows(**saved["pending"]), from_bytes(saved["pending_keys"]))]
         names = [query.name for query in self.queries]
         self._cohorts = [Cohort.load(state, names, self._all_grouped) for state in saved["cohorts"]]
+
+    def _packed(self, keys: Any) -> tuple[Any, pa.Schema | None]:
+        """Return keys of several columns as one column, and the names and types of the columns."""
+        if not isinstance(keys, Mapping):
+            if self._parts is not None:
+                raise InvalidInputError(
+                    f"keys is one column, but earlier pushes had the columns {', '.join(self._parts.names)}. Pass a "
+                    "mapping with these columns. This push was rejected."
+                )
+            return keys, None
+        names = [str(name) for name in keys]
+        taken = [name for name in names if name in (*_SCHEMA.names, "group", "id")]
+        if len(names) < 2 or taken:
+            what = f"{taken[0]!r} is a column of every answer" if taken else f"got {len(names)}"
+            raise InvalidInputError(
+                f"keys={{{', '.join(map(repr, names))}}} must be a mapping of at least two names to columns, and "
+                f"{what}. This push was rejected."
+            )
+        columns = [as_arrow(column, f"keys[{name!r}]") for name, column in zip(names, keys.values(), strict=True)]
+        refuse_other_lengths(len(columns[0]), names[0], **dict(zip(names[1:], columns[1:], strict=True)))
+        found = [key_column(column, f"keys[{name!r}]") for name, column in zip(names, columns, strict=True)]
+        parts = pa.schema([(name, column.kind or pa.null()) for name, column in zip(names, found, strict=True)])
+        if self._parts is not None and parts != self._parts:
+            raise InvalidInputError(
+                f"keys has the columns {_described(parts)}, but earlier pushes had {_described(self._parts)}, so one "
+                "key would be counted as two. Cast the columns to one type. This push was rejected."
+            )
+        if self._parts is None and self._key_kind is not None:
+            raise InvalidInputError(
+                f"keys has the columns {_described(parts)}, but earlier pushes had one column. This push was rejected."
+            )
+        return packed_keys(columns), parts
 
     def _names_of_rows(self, ids: Any, rows: int) -> Ints:
         """Return the ids of pushed rows."""
@@ -235,14 +309,30 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             )
         return names
 
-    def _take_in(self, checked: Checked, keys: KeyColumn, valued: bool, names: Ints) -> None:
+    def _numbers_of(self, values: Any, rows: int) -> tuple[Floats, KeyColumn | None]:
+        """Return values as numbers, NaN for null; and the values themselves, if they are only counted."""
+        if values is None:
+            return np.zeros(rows), None
+        if {query.items for query in self.queries}.isdisjoint(("values", "hashes")):
+            return score_column(values, "values"), None
+        if not {name for query in self.queries for name in query.aggregates} <= _COUNTS:
+            # Other queries need numbers: these are counted, unless there were values of another type before.
+            numbers = score_column(values, "values")
+            if self._value_kind in (None, pa.float64()):
+                return numbers, KeyColumn(pa.array(numbers + 0.0), pa.float64())
+            return numbers, key_column(values, "values", self._value_kind)
+        counted = key_column(values, "values", self._value_kind)
+        return np.where(counted.stored.is_null().to_numpy(zero_copy_only=False), np.nan, 0.0), counted
+
+    def _take_in(self, checked: Checked, keys: KeyColumn, counted: pa.Array | None, valued: bool, names: Ints) -> None:
         """Pass accepted rows to their executors and advance time to the newest row."""
         stored = keys.stored
         if checked.ids.size or checked.scores.size < checked.rows:
             rows = checked.ids - checked.first_id
             stored, names = stored.take(pa.array(rows, pa.int64())), names[rows]
+            counted = None if counted is None else counted.take(pa.array(rows, pa.int64()))
         codes = None if checked.groups is None else checked.groups.codes
-        batch = KeyBatch(stored, checked.scores if valued else np.empty(0), checked.positions, names, codes)
+        batch = KeyBatch(stored, checked.scores if valued else np.empty(0), checked.positions, names, codes, counted)
         if len(stored):
             self._feed(WHOLE, batch._replace(groups=None))
             if codes is not None:
@@ -264,9 +354,12 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         order, begins = rows_by_group(codes, int(codes.max()) + 1)
         keys = batch.keys.take(pa.array(order))
         values = batch.values[order] if batch.values.size else batch.values
+        items = None if batch.items is None else batch.items.take(pa.array(order))
         for code in np.flatnonzero(np.diff(begins)).tolist():
             mine = slice(begins[code], begins[code + 1])
-            self._feed(code, KeyBatch(keys[mine], values[mine], batch.positions, batch.ids[order[mine]], None))
+            counted = None if items is None else items[mine]
+            ids = batch.ids[order[mine]]
+            self._feed(code, KeyBatch(keys[mine], values[mine], batch.positions, ids, None, counted))
 
     def _feed(self, name: int, batch: KeyBatch) -> None:
         first = 0 if self._intake.axis == "count" or self._intake.first is None else self._intake.first
@@ -292,9 +385,9 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             yield from cohort.lanes.items()
 
     def _begin(self, queries: Iterable[AggregateTopK], since: int) -> None:
-        """Start a cohort of queries that answer windows beginning at or after `since`."""
-        mine = tuple(queries)
-        self._cohorts.append(Cohort(mine, [since] * len(mine)))
+        """Start a cohort of queries that answer windows beginning at or after `since`, for each kind of partials."""
+        for places in places_by(_items_of, mine := tuple(queries)).values():
+            self._cohorts.append(Cohort([mine[place] for place in places], [since] * len(places)))
         self._settle_cohorts()
 
     def _settle_cohorts(self) -> None:
@@ -303,12 +396,14 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             cohort.settle([query.name for query in self.queries])
 
     def _add(self, query: AggregateTopK, after: Workload[AggregateTopK]) -> None:
+        newest = self._intake.newest
+        since = ALWAYS if newest is None else newest + 1
+        refuse_past_landmark(query, since)
         self._put_aside()
         self._workload = after
-        newest = self._intake.newest
-        self._begin([query], ALWAYS if newest is None else newest + 1)
+        self._begin([query], since)
         if newest is not None:
-            self._valid_from[query.name] = query.window.first_end_after(newest + query.window.size)
+            self._valid_from[query.name] = query.window.first_end_from(since)
 
     def _remove(self, name: str, after: Workload[AggregateTopK]) -> None:
         self._put_aside()
@@ -322,6 +417,9 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         return tuple(place for place, query in enumerate(self.queries) if self._all_grouped or query.partition_by)
 
     def _collect(self, answered: list[KeyedAnswers]) -> None:
+        if self._finished and self._intake.newest is not None and not all_sliding(self.queries):
+            ends = last_ends(self.queries, self._intake.newest)
+            answered = [ended_by(part, ends) for part in answered]
         self._windows += sum(part.windows.ends.size for part in answered)
         self._pending += answered
 
@@ -353,11 +451,45 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
                     "Pass values=; only aggregate='count' works without them. This batch was rejected."
                 )
 
+    def _reject_misplaced_deletes(self, deletes: Any) -> None:
+        for query in self.queries:
+            if deletes is None and query.delete is not None:
+                raise InvalidInputError(
+                    f"deletes= is missing: query {query.name!r} has delete={query.delete!r}. Pass one Boolean per row "
+                    "as deletes=. This push was rejected."
+                )
+            if deletes is not None and not query.takes_deletes:
+                other = next(name for name in query.aggregates if name != "latest")
+                raise InvalidInputError(
+                    f"deletes= was given, but query {query.name!r} uses the {other} of a key, and a delete has no "
+                    "value. Use deletes= with aggregate='latest' only. This push was rejected."
+                )
+
+
+def _with_deletes(checked: Checked, deleted: Any) -> Checked:
+    """Return the rows with NaN as the value of deletes."""
+    kept = checked.ids - checked.first_id if checked.scores.size < checked.rows else slice(None)
+    return checked._replace(scores=np.where(deleted[kept], np.nan, checked.scores))
+
+
+def _items_of(query: AggregateTopK) -> Items | None:
+    return query.items
+
+
+def _optional(queries: Sequence[AggregateTopK]) -> list[str]:
+    """Return the optional columns that queries request."""
+    found = {"id": any(query.row for query in queries), "share": any(query.share for query in queries)}
+    return [name for name, is_wanted in found.items() if is_wanted]
+
+
+def _described(parts: pa.Schema) -> str:
+    return ", ".join(f"{field.name} ({field.type})" for field in parts)
+
 
 def _concatenated(pending: list[KeyedAnswers], empty: pa.Table) -> tuple[RankedWindows, pa.Table]:
     """Concatenate pending answers: the windows and the table of their rows, `empty` if there are no rows."""
     stored = [part.rows for part in pending if part.rows.num_rows]  # empty columns may have any type
-    rows = pa.concat_tables(stored).combine_chunks() if stored else empty
+    rows = pa.concat_tables(stored, promote_options="default").combine_chunks() if stored else empty
     return joined([part.windows for part in pending]), rows
 
 
@@ -369,14 +501,15 @@ def replay(
     *,
     ids: Any = None,
     groups: Any = None,
+    deletes: Any = None,
     time: str | None = None,
     id: str | None = None,  # noqa: A002 - the name that Spark's calls have for it
 ) -> Any:
     """Return all answers over a stream that is in memory.
 
     The arguments are those of `Monitor.push`. The table has the columns ``query, [group,] window_start, window_end,
-    rank, key, [id,] score``, sorted by window end, query in workload order, group and rank. For a data frame instead of
-    arrays, `time` and `id` name the columns with the event time and the id, as in `skyband.replay`.
+    rank, key, [id,] score[, share]``, sorted by window end, query in workload order, group and rank. For a data frame
+    instead of arrays, `time` and `id` name the columns with the event time and the id, as in `skyband.replay`.
 
     >>> import skyband as sb
     >>> clicks = sb.AggregateTopK(k=2, size="1 minute", slide="30 seconds", aggregate="count")
@@ -384,6 +517,8 @@ def replay(
     >>> table.select(["window_end", "rank", "key", "score"]).slice(2).to_pylist()[0]
     {'window_end': 60000000, 'rank': 1, 'key': 'hat', 'score': 2.0}
     """
-    arrays = {"keys": keys, "values": values, "ids": ids, "groups": groups}
+    arrays = {"keys": keys, "values": values, "ids": ids, "groups": groups, "deletes": deletes}
     found = replayed(queries, positions, arrays, time=time, id_=id)
-    return Monitor(queries)._replayed(positions, keys, values, ids=ids, groups=groups) if found is None else found
+    if found is None:
+        found = Monitor(queries)._replayed(positions, keys, values, ids=ids, groups=groups, deletes=deletes)
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 
@@ -15,6 +16,7 @@ from skyband.aggregate.shard import merged
 from skyband.kernels.stream import Ints
 from skyband.sharding.bounded_input import complete_windows
 from skyband.sharding.pipeline import LocalAnswers, ShardPipeline
+from skyband.sharding.reported_answers import compared
 
 __all__ = ["PIPELINE"]
 
@@ -27,8 +29,13 @@ def _merge(plan: AggregatePlan, answers: LocalAnswers, kinds: pa.Schema) -> Iter
     """Merge the answers of all shards, by scan. Those of one scan must come one after another."""
     found = ((unit // plan.shards, first, table) for unit, first, table in answers)
     for scan, tables in groupby(found, key=itemgetter(0)):
-        for table in complete_windows(((first, table) for _, first, table in tables), "end"):
-            yield merged(plan, scan, [table]).cast(kinds)
+        complete = complete_windows(((first, table) for _, first, table in tables), "end")
+        queries = [plan.queries[place] for place in plan.scans[scan].places]
+        yield from compared(plan, queries, plan.groups[scan], complete, partial(_ranked, plan, scan), kinds)
+
+
+def _ranked(plan: AggregatePlan, scan: int, table: pa.Table, kinds: pa.Schema) -> pa.Table:
+    return merged(plan, scan, [table]).cast(kinds)
 
 
 PIPELINE = ShardPipeline(sum_rows, _positions, _merge, end="end", reduce_again=add_partials)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from skyband.aggregate.query import AggregateTopK
+from skyband.aggregate.query import AggregateTopK, Items
+from skyband.queries.answer_schema import AnswerColumn
 from skyband.queries.sharing import places_by
 from skyband.sharding.plan import ShardPlan
 from skyband.sharding.row_source import HIDDEN, plain
@@ -15,17 +16,23 @@ from skyband.sharding.row_source import HIDDEN, plain
 if TYPE_CHECKING:
     from skyband.aggregate.shape import AggregateShape
 
-__all__ = ["AggregatePlan", "AggregateScan", "group_name", "is_key_name", "key_name", "scans_of"]
+__all__ = ["ITEM", "AggregatePlan", "AggregateScan", "group_name", "is_key_name", "key_name", "part_name", "scans_of"]
 
-_KEY = f"{HIDDEN}key_"
+_KEY, _PART = f"{HIDDEN}key_", f"{HIDDEN}part_"
 # The columns of partials and of the answers of shards. A group column with such a name has another one there.
 _OWN = ("pane", "last", "count", "infinite", "max", "min", "latest", "first", "end", "window")
+ITEM = f"{HIDDEN}item"  # the column of partials with a value that is counted, or its code in estimates
 _OWN_PREFIXES = ("limb_", "square_")
 
 
 def key_name(scan: int) -> str:
     """Return the name of a scan's key column. Scans are numbered in the order of the workload, which can change."""
     return f"{_KEY}{scan}"
+
+
+def part_name(scan: int, part: int) -> str:
+    """Return the name of a column of a scan's key, if it has several. Partials contain them packed into one."""
+    return f"{_PART}{scan}_{part}"
 
 
 def is_key_name(name: str) -> bool:
@@ -50,11 +57,29 @@ def group_name(name: str) -> str:
 class AggregateScan(NamedTuple):
     """The fields that the queries of a scan share, and their workload indices."""
 
-    key: str | None
-    value: str | None
+    key: str | tuple[str, ...] | None  # its columns; text if it is one, None if keys are pushed as arrays
+    source: str | tuple[Items, str | None] | None  # the value; with what is counted of it, if anything is
     where: str | None
     partition_by: tuple[str, ...]
     places: tuple[int, ...]
+    delete: str | None = None
+
+    @property
+    def value(self) -> str | None:
+        """The expression of the value."""
+        return self.source[1] if isinstance(self.source, tuple) else self.source
+
+    @property
+    def items(self) -> Items | None:
+        """What is counted for each key."""
+        return self.source[0] if isinstance(self.source, tuple) else None
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The expressions of the key."""
+        if self.key is None:
+            return ()
+        return (self.key,) if isinstance(self.key, str) else self.key
 
 
 def scans_of(queries: Iterable[AggregateTopK]) -> tuple[AggregateScan, ...]:
@@ -67,9 +92,10 @@ def scans_of(queries: Iterable[AggregateTopK]) -> tuple[AggregateScan, ...]:
     >>> [(scan.value, scan.places) for scan in scans_of([busy, often, high])]
     [('bytes', (0, 2)), (None, (1,))]
     """
-    return tuple(
-        AggregateScan(*shared, places) for shared, places in places_by(AggregateTopK.scan_key, queries).items()
-    )
+    found = []
+    for (key, value, where, groups, *delete), places in places_by(AggregateTopK.scan_key, queries).items():
+        found.append(AggregateScan(key, value, where, groups, places, *delete))
+    return tuple(found)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +113,11 @@ class AggregatePlan(ShardPlan):
     time: str  # event-time column
     groups: tuple[tuple[str, ...], ...]  # per scan: the group columns
     keys: tuple[str, ...]  # per scan: the key column
-    values: tuple[str | None, ...]  # per scan: the value column; None if all queries only count
+    parts: tuple[str, ...] = ()  # if the key has several columns: their names in answers
+    part_kinds: tuple[str, ...] = ()  # and their types, as Spark names them
+    values: tuple[
+        str | None, ...
+    ]  # per scan: the value column, a number unless it is counted; None if all queries only count
     wanted: tuple[str, ...]  # per scan: whether the row counts; false if a field is missing, null if filtered out
     homes: tuple[str, ...]  # per scan: the column with the shard number of the key
     id: str | None = None  # the column that orders rows with the same time
@@ -107,6 +137,11 @@ class AggregatePlan(ShardPlan):
         return scans_of(self.queries)
 
     @property
+    def scan_names(self) -> list[tuple[Any, ...]]:
+        """What the scans read; one without deletes has the name that it had before there were deletes."""
+        return [(*scan[:4], *([] if scan.delete is None else [scan.delete])) for scan in self.scans]
+
+    @property
     def units(self) -> int:
         """Number of shards over all scans. Those of scan f start at ``f * shards``."""
         return self.shards * len(self.scans)
@@ -122,6 +157,14 @@ class AggregatePlan(ShardPlan):
         """The columns that partials contain of the row of an extreme."""
         mine = () if self.id is None or self.id in self.returned else (self.id,)
         return mine + self.returned
+
+    def is_wanted(self, column: AnswerColumn) -> bool:
+        """Return whether answers have this column."""
+        return not column.optional or (column.name == "share" and any(query.share for query in self.queries))
+
+    def key_fields(self, scan: int) -> tuple[str, ...]:
+        """The columns of a scan's key in a row: one, or several that are packed into one."""
+        return tuple(part_name(scan, part) for part in range(len(self.parts))) or (self.keys[scan],)
 
     @cached_property
     def group_columns(self) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from skyband.aggregate.plan import AggregatePlan, AggregateScan, group_name, key_name, scans_of
@@ -21,7 +22,11 @@ _ID = f"{HIDDEN}id"
 
 def taken(request: ProjectionRequest) -> tuple[str, ...]:
     """Return the names of columns that every answer has."""
-    return _SCHEMA.names
+    return tuple(name for name in request.taken(_SCHEMA) if name != "share" or _shares(request.workload.queries))
+
+
+def _shares(queries: Iterable[AggregateTopK]) -> bool:
+    return any(query.share for query in queries)
 
 
 def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projection:
@@ -30,15 +35,11 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     at = source.column(source.time(request.time))
     scans = scans_of(queries)
     groups = [_groups(source, scan, queries[scan.places[0]]) for scan in scans]
-    keys = [_key(source, scan, queries[scan.places[0]]) for scan in scans]
-    kinds = {source.described(source.kind_of(key)) for key in keys}
-    if len(kinds) > 1:
-        raise InvalidQueryError(
-            f"the queries have keys of the types {', '.join(sorted(kinds))}, but answers have one key column. "
-            "Cast the keys to one type, or use one workload per type."
-        )
+    keys = [_keys(source, scan, queries[scan.places[0]]) for scan in scans]
+    parts = _parts(source, scans, keys)
     numbers = range(len(scans))
-    returned_as = _returned(source, queries, [name for scan in scans for name in source.spelled(scan.partition_by)])
+    known = [name for scan in scans for name in source.spelled(scan.partition_by)] + [*parts]
+    returned_as = _returned(source, queries, known)
     returned = {plain(name): old for name, old in returned_as.items()}
     id_name, id_column = _id(source, request, returned)
     plan = AggregatePlan(
@@ -47,6 +48,8 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         time=_TIME,
         groups=tuple(tuple(found) for found in groups),
         keys=tuple(key_name(number) for number in numbers),
+        parts=tuple(plain(name) for name in parts),
+        part_kinds=tuple(parts.values()),
         values=tuple(f"{HIDDEN}value_{number}" if scans[number].value else None for number in numbers),
         wanted=tuple(f"{HIDDEN}wanted_{number}" for number in numbers),
         homes=tuple(f"{HIDDEN}home_{number}" for number in numbers),
@@ -55,20 +58,23 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         returned=tuple(returned),
         utc=source.is_instant(source.kind_of(at)),
         refuse_late=request.refuse_late,
+        output=request.output,
     )
     columns: dict[str, Any] = {_TIME: at, **{new: source.column(old) for new, old in returned.items()}, **id_column}
     columns |= {name: source.without_nan(column) for found in groups for name, column in found.items()}
     for number, scan in enumerate(scans):
         columns |= _row_columns(source, scan, number, plan, keys[number], [columns[name] for name in groups[number]])
     bound = source.kind_of(at)
+    own = dict(zip(plan.parts or ("key",), map(source.kind_of, keys[0]), strict=True))
     fields = answer_fields(
-        _SCHEMA.columns,
-        {"window_start": bound, "window_end": bound, "key": source.kind_of(keys[0])},
+        request.columns(_SCHEMA.with_keys(plan.parts)),
+        {"window_start": bound, "window_end": bound, **own},
         groups={name: source.kind_of(columns[name]) for name in plan.group_columns},
+        wanted=["share"] if _shares(queries) else [],
         rest={name: source.kind_of(columns[name]) for name in returned},
     )
     shown = {group_name(name): name for scan in scans for name in source.spelled(scan.partition_by)}
-    shown |= dict(zip(returned, returned_as, strict=True))
+    shown |= dict(zip(returned, returned_as, strict=True)) | dict(zip(plan.parts, parts, strict=True))
     names = tuple(shown.get(name, name) for name, _ in fields)
     return Projection(columns=columns, plan=plan, fields=fields, names=names, checked=())
 
@@ -95,24 +101,65 @@ def _id(
     return _ID, {_ID: source.time_and_id(request.time, request.id)[1]}
 
 
-def _key(source: RowSource[Any, Any], scan: AggregateScan, query: AggregateTopK) -> Any:
-    if scan.key is None:
+def _keys(source: RowSource[Any, Any], scan: AggregateScan, query: AggregateTopK) -> list[Any]:
+    if not scan.key_columns:
         raise InvalidQueryError(
             f"query {query.name!r} has no key=. The key is computed from the row's columns. Set key= to an SQL "
             "expression, for example key='client'."
         )
-    return source.key(query, scan.key)
+    return [source.key(query, text) for text in scan.key_columns]
+
+
+def _parts(source: RowSource[Any, Any], scans: Sequence[AggregateScan], keys: list[list[Any]]) -> dict[str, str]:
+    """Return the names and types of the key's columns in answers; empty if it is the column ``key``."""
+    kinds = {", ".join(source.described(source.kind_of(key)) for key in mine) for mine in keys}
+    if len(kinds) > 1 and all(len(scan.key_columns) == 1 for scan in scans):
+        raise InvalidQueryError(
+            f"the queries have keys of the types {', '.join(sorted(kinds))}, but answers have one key column. "
+            "Cast the keys to one type, or use one workload per type."
+        )
+    found = [tuple(source.spelled(scan.key_columns)) for scan in scans]
+    if len(set(found)) > 1 and any(len(names) > 1 for names in found):
+        raise InvalidQueryError(
+            f"the queries have the keys {' and '.join(', '.join(names) for names in dict.fromkeys(found))}, but a key "
+            "of several columns has them in every answer. Use the same key=, or one workload per key."
+        )
+    if len(found[0]) == 1:
+        return {}
+    groups = {name.lower() for scan in scans for name in source.spelled(scan.partition_by)}
+    for name in found[0]:
+        if name.lower() in (*_SCHEMA.names, *groups):
+            raise InvalidQueryError(
+                f"key={list(found[0])!r}: {name!r} is also the name of another column of the answers. Rename the "
+                "column of the stream, or use another expression."
+            )
+    return {name: source.described(source.kind_of(key)) for name, key in zip(found[0], keys[0], strict=True)}
 
 
 def _row_columns(
-    source: RowSource[Any, Any], scan: AggregateScan, number: int, plan: AggregatePlan, key: Any, groups: list[Any]
+    source: RowSource[Any, Any],
+    scan: AggregateScan,
+    number: int,
+    plan: AggregatePlan,
+    keys: list[Any],
+    groups: list[Any],
 ) -> dict[str, Any]:
     """Return the scan's columns: key and value, its shard, and whether the row counts (null: filtered out)."""
     query = plan.queries[scan.places[0]]
-    columns, value = {plan.keys[number]: key}, None
-    if scan.value is not None:
+    columns, value, named = dict(zip(plan.key_fields(number), keys, strict=True)), None, keys
+    if scan.items in ("values", "hashes") and scan.value is not None:
+        counted = source.key(query, scan.value, "value")
+        columns[str(plan.values[number])] = counted
+        keys = [*keys, counted]  # a row without it does not count
+    elif scan.value is not None:
         value = source.with_zero(source.number(query, "value", scan.value, "value must be numeric to be aggregated"))
         columns[str(plan.values[number])] = value
-    columns[plan.wanted[number]] = source.filtered(source.counts(key, value), scan.where, query)
-    columns[plan.homes[number]] = source.home([*groups, key], plan.shards)
+    counts = source.counts(keys, value)
+    if scan.delete is not None and value is not None:
+        deletes = source.filter(scan.delete, query, "delete")
+        # A delete counts without a value. NaN stands for it: it is newer than all values with the same time.
+        columns[str(plan.values[number])] = source.replaced(deletes, math.nan, value)
+        counts = source.replaced(deletes, source.counts(keys, None), counts)
+    columns[plan.wanted[number]] = source.filtered(counts, scan.where, query)
+    columns[plan.homes[number]] = source.home([*groups, *named], plan.shards)
     return columns

@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from skyband.aggregate.having import Condition, parse_having
 from skyband.errors import InvalidQueryError
-from skyband.queries.base import Query
 from skyband.queries.fields import (
     Axis,
     checked_choice,
     checked_columns,
     checked_expression,
+    checked_expressions,
     checked_flag,
     checked_k,
     checked_name,
-    same_axis,
-    spelled,
-    window_of,
 )
+from skyband.queries.windowed import WindowedQuery
 from skyband.sql import writer
-from skyband.windows import SlidingWindow
+from skyband.windows import Windows
 
-__all__ = ["AGGREGATES", "Aggregate", "AggregateTopK"]
+__all__ = ["AGGREGATES", "Aggregate", "AggregateTopK", "Items"]
 
-Aggregate = Literal["sum", "count", "max", "min", "avg", "stddev", "latest", "first"]
+Aggregate = Literal[
+    "sum",
+    "count",
+    "max",
+    "min",
+    "avg",
+    "stddev",
+    "stddev_pop",
+    "latest",
+    "first",
+    "count_distinct",
+    "approx_count_distinct",
+    "median",
+    "quantile",
+]
+Items = Literal["values", "numbers", "hashes"]
 
 
 class AggregateState(NamedTuple):
@@ -36,11 +49,12 @@ class AggregateState(NamedTuple):
     text: str
     powers: int = 0  # exact sums: 0 for the count only, 1 for the sum of values, 2 for the sum of squares too
     extremes: tuple[str, ...] = ()  # subset of "max", "min", "latest" and "first": the value of one row of the key
+    items: Items | None = None  # what is counted for each key: its values of any type, its numbers, or hashes of them
 
     @property
     def needs_values(self) -> bool:
         """Whether the aggregate needs more than the number of values."""
-        return bool(self.extremes) or self.powers > 0
+        return bool(self.extremes) or self.powers > 0 or self.items is not None
 
 
 AGGREGATES: dict[str, AggregateState] = {
@@ -50,13 +64,18 @@ AGGREGATES: dict[str, AggregateState] = {
     "min": AggregateState("the key's smallest value", extremes=("min",)),
     "avg": AggregateState("the mean of the key's values", powers=1),
     "stddev": AggregateState("the sample standard deviation of the key's values", powers=2),
+    "stddev_pop": AggregateState("the population standard deviation of the key's values", powers=2),
     "latest": AggregateState("the key's newest value", extremes=("latest",)),
     "first": AggregateState("the key's oldest value", extremes=("first",)),
+    "count_distinct": AggregateState("the number of the key's distinct values", items="values"),
+    "approx_count_distinct": AggregateState("an estimate of the number of the key's distinct values", items="hashes"),
+    "median": AggregateState("the middle one of the key's values", items="numbers"),
+    "quantile": AggregateState("the quantile= of the key's values", items="numbers"),
 }
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class AggregateTopK(Query):
+class AggregateTopK(WindowedQuery):
     """The k keys with the highest aggregate of their values in every window ``[end - size, end)``.
 
     A key may occur any number of times. Higher scores rank first, with ``order="asc"`` lower scores. Ties are broken by
@@ -68,86 +87,119 @@ class AggregateTopK(Query):
         Number of keys per answer, at least 1.
     size, slide
         Interval text (``"1 hour"``) or `timedelta` for a window over event time, integers for a window over the last
-        `size` rows. `slide` defaults to `size` and need not divide it.
+        `size` rows. `slide` defaults to `size` and need not divide it. With ``size=None`` every window starts at
+        `origin` (by default 1970-01-01), so answers are the standings since then.
     name
         Name of the query in its answers. Must be unique in a workload.
     key, value, where, partition_by
-        SQL expressions for the key, the aggregated number, the filter and the groups. `skyband.aggregate.replay` and
+        SQL expressions for the key, the aggregated number, the filter and the groups. A list of keys ranks their
+        combinations, and answers have a column for each instead of ``key``. `skyband.aggregate.replay` and
         `skyband.aggregate.Monitor` take keys and values as arrays and need none of them.
     aggregate
         ``"sum"``, ``"count"``, ``"max"``, ``"min"``, ``"avg"``, ``"stddev"`` (sample standard deviation; keys with one
-        value are not ranked), ``"latest"`` or ``"first"`` (the key's newest or oldest value in the window; of rows with
-        the same time, that with the larger or smaller id). ``"count"`` needs no value.
+        value are not ranked), ``"stddev_pop"`` (population standard deviation), ``"latest"`` or ``"first"`` (the key's
+        newest or oldest value in the window; of rows with the same time, that with the larger or smaller id).
+        ``"count"`` needs no value. ``"count_distinct"`` counts the distinct values, of any type that a key can have,
+        ``"approx_count_distinct"`` estimates their number with a standard error of 3.3 %. ``"median"`` and
+        ``"quantile"`` interpolate between the two nearest values.
+    quantile
+        The quantile for ``aggregate="quantile"``, from 0 (the minimum) to 1 (the maximum).
     row
         Whether an answer also returns the row with the score, for ``"max"``, ``"min"``, ``"latest"`` and ``"first"``:
         all its columns, or its id if the input is arrays. Of rows with the same value, the newest, then the one with
         the larger id.
+    delete
+        SQL expression, for ``"latest"``: a row where it is true deletes its key. The newest row of a key in the window
+        decides: a deleted key is in no answer until a newer row has a value. A delete needs no value.
     order
         ``"desc"``: higher scores first, ``"asc"``: lower scores first.
     having
         Condition on the key's values in the window: only keys that meet it are ranked. Comparisons of ``score``,
         ``count(*)`` or another aggregate of the value with a number, joined by ``and``: ``"count(*) >= 3"``.
+    others
+        Whether each answer ends with a row for all other keys of the window, ranked or not, whose key is null; for
+        ``"sum"`` and ``"count"``. Without other keys, there is no such row.
+    share
+        Whether answers have a column ``share``: the score divided by that of all keys of the window together; for
+        ``"sum"`` and ``"count"``. It is null if this total is 0 or not finite.
     origin
         Anchor of the windows: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
+        With `zone`, a time without offset is a local time.
     full_only
         Report only windows that begin at or after the first row of the stream.
+    zone, week_start
+        A time zone such as ``"Europe/Paris"``: windows begin at local midnight, and `size` may be days, weeks, months,
+        quarters or years. `week_start` is the first day of a week, ``"monday"`` unless given.
+    cumulative
+        Windows grow: they start with each `size` and end every `slide` ("so far today", Flink's CUMULATE).
 
     Examples
     --------
     >>> import skyband as sb
     >>> sb.AggregateTopK(name="busy", k=20, size="1 hour", slide="1 minute", key="client", value="bytes")
     AggregateTopK(name='busy', k=20, size='1 hour', slide='1 minute', key='client', value='bytes')
+    >>> sb.AggregateTopK(k=20, size="1 day", slide="1 minute", cumulative=True, zone="Europe/Paris").window_text
+    '1 day so far, every 1 minute, in Europe/Paris'
     """
 
     family: ClassVar[str] = "aggregate"
+    instead: ClassVar[str] = "Use size= and slide= without zone and cumulative."
 
     name: str = "topk"
     k: int
-    size: str | timedelta | int
+    size: str | timedelta | int | None
     slide: str | timedelta | int | None = None
-    key: str | None = None
+    key: str | Iterable[str] | None = None
     aggregate: Aggregate = "sum"
     value: str | None = None
+    quantile: float | None = None
     where: str | None = None
+    delete: str | None = None
     partition_by: Iterable[str] = ()
     order: Literal["desc", "asc"] = "desc"
     having: str | None = None
     row: bool = False
+    others: bool = False
+    share: bool = False
     origin: datetime | str | int | None = None
     full_only: bool = False
+    zone: str | None = None
+    week_start: str | None = None
+    cumulative: bool = False
     axis: Axis = field(init=False, compare=False)
-    window: SlidingWindow = field(init=False, compare=False)
+    window: Windows = field(init=False, compare=False)
     conditions: tuple[Condition, ...] = field(init=False, compare=False)  # of `having`
 
     def __post_init__(self) -> None:
-        slide = self.size if self.slide is None else self.slide
-        axis = same_axis(self.size, slide, "slide")
-        window = window_of(axis, self.size, slide, self.origin)
-        key = checked_expression("key", self.key)
+        key = checked_expressions("key", self.key)
         value = checked_expression("value", self.value)
         aggregate = checked_choice("aggregate", self.aggregate, {name: kept.text for name, kept in AGGREGATES.items()})
         conditions = parse_having(self.having, aggregate, value, tuple(AGGREGATES))
+        quantile = _checked_quantile(self.quantile, aggregate, [condition.aggregate for condition in conditions])
+        items = _items_of(aggregate, self.having, [condition.aggregate for condition in conditions])
+        if items is not None and aggregate == "count":
+            _refuse_totals_of_items(self.others, self.share, self.having)
         if key is not None and value is None:
             _reject_missing_value(f"aggregate={aggregate!r}", [aggregate])
             _reject_missing_value(f"having={self.having!r}", [condition.aggregate for condition in conditions])
         self._settle(
             {
+                **self._windowed(),
                 "name": checked_name(self.name),
                 "k": checked_k(self.k),
-                "size": spelled(axis, window.size),
-                "slide": spelled(axis, window.slide),
                 "key": key,
                 "aggregate": aggregate,
                 "value": value,
+                "quantile": quantile,
                 "where": checked_expression("where", self.where),
+                "delete": _checked_delete(checked_expression("delete", self.delete), aggregate, conditions),
                 "partition_by": checked_columns(self.partition_by),
                 "order": checked_choice("order", self.order, {"desc": "higher first", "asc": "lower first"}),
                 "row": _checked_row(self.row, aggregate),
+                "others": _checked_total("others", self.others, aggregate),
+                "share": _checked_total("share", self.share, aggregate),
                 "having": None if self.having is None else self.having.strip(),
-                "origin": window.origin,
                 "full_only": checked_flag("full_only", self.full_only),
-                "axis": axis,
-                "window": window,
                 "conditions": conditions,
             }
         )
@@ -155,16 +207,21 @@ class AggregateTopK(Query):
     @property
     def score_text(self) -> str:
         """Short description of the score."""
-        return "count" if self.aggregate == "count" else f"{self.aggregate} of {self.value or 'values'}"
+        return "count" if self.aggregate == "count" else f"{self._aggregate_text} of {self.value or 'values'}"
+
+    @property
+    def _aggregate_text(self) -> str:
+        return self.aggregate if self.quantile is None else f"{self.aggregate} {self.quantile:g}"
 
     @property
     def ranked_text(self) -> str:
         """Short description of the ranking."""
         value = "" if self.value is None or self.aggregate == "count" else f" of {self.value}"
-        ranked = "keys" if self.key is None else f"values of {self.key}"
+        ranked = f"values of {', '.join(self.key_columns)}" if self.key_columns else "keys"
         having = "" if self.having is None else f" having {self.having}"
         which = "lowest" if self.ascending else "highest"
-        return f"the {self.k} {ranked} with the {which} {self.aggregate}{value}{having}"
+        deleted = "" if self.delete is None else f" deleted when {self.delete}"
+        return f"the {self.k} {ranked} with the {which} {self._aggregate_text}{value}{having}{deleted}"
 
     @property
     def ascending(self) -> bool:
@@ -177,6 +234,18 @@ class AggregateTopK(Query):
         return self.order == "asc"
 
     @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The expressions of the key; empty if keys are pushed as arrays.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=3, size="1 hour", key=["team", "player"], aggregate="count").key_columns
+        ('team', 'player')
+        """
+        if self.key is None:
+            return ()
+        return (self.key,) if isinstance(self.key, str) else tuple(self.key)
+
+    @property
     def identified(self) -> bool:
         """Whether rows are compared by time and id: to return them, or to find the newest or oldest."""
         return self.row or not {"latest", "first"}.isdisjoint(self.aggregates)
@@ -185,6 +254,21 @@ class AggregateTopK(Query):
     def whole_rows(self) -> bool:
         """Whether answers contain all columns of a row."""
         return self.row
+
+    @property
+    def totals(self) -> bool:
+        """Whether answers need the total of all keys of the window.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=3, size="1 hour", aggregate="count", share=True).totals
+        True
+        """
+        return self.others or self.share
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether scores are numbers of rows."""
+        return self.aggregate == "count"
 
     @property
     def aggregates(self) -> tuple[str, ...]:
@@ -196,6 +280,16 @@ class AggregateTopK(Query):
         """
         return tuple(dict.fromkeys([self.aggregate, *(condition.aggregate for condition in self.conditions)]))
 
+    @property
+    def items(self) -> Items | None:
+        """What is counted for each key: its values, numbers, or hashes; None if sums and extremes are enough.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=3, size="1 hour", aggregate="median").items
+        'numbers'
+        """
+        return _items_of(self.aggregate, self.having, self.aggregates)
+
     def to_sql(self, *, named: bool = False) -> str | None:
         """Return the query as one line of SQL; None if it has no key, or fields that SQL cannot express.
 
@@ -204,13 +298,31 @@ class AggregateTopK(Query):
         busy: TOPK sum(bytes), 20 BY KEY client OVER 1 HOUR EVERY 1 MINUTE
         """
         others = [item for item in fields(self) if item.init and item.name not in writer.AGGREGATE]
-        if not isinstance(self.key, str) or any(getattr(self, item.name) != item.default for item in others):
+        if self.key is None or any(getattr(self, item.name) != item.default for item in others):
             return None
         return writer.write_aggregate(self.to_dict(), named=named)
 
-    def scan_key(self) -> tuple[str | None, str | None, str | None, tuple[str, ...]]:
-        """Return the fields that must be equal for queries to share partials: key, value, filter and groups."""
-        return self.key, self.value, self.where, tuple(self.partition_by)
+    def scan_key(self) -> tuple[Any, ...]:
+        """Return the fields that must be equal for queries to share partials: key, value, filter, groups and deletes.
+
+        A key of one column is its text. Stored states name their scans by it. With the value is named what is counted
+        for each key, if anything is: such queries have separate partials.
+        """
+        key = self.key_columns
+        one = key if len(key) > 1 else (key or (None,))[0]
+        value = self.value if self.items is None else (self.items, self.value)
+        shared = (one, value, self.where, tuple(self.partition_by))
+        return shared if self.delete is None else (*shared, self.delete)
+
+    @property
+    def takes_deletes(self) -> bool:
+        """Whether a row can delete its key.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=3, size="1 hour", aggregate="sum").takes_deletes
+        False
+        """
+        return set(self.aggregates) == {"latest"}
 
 
 def _checked_row(row: object, aggregate: str) -> bool:
@@ -221,6 +333,76 @@ def _checked_row(row: object, aggregate: str) -> bool:
             f"return. Omit row=, or use one of {having_row}."
         )
     return bool(row)
+
+
+def _checked_delete(delete: str | None, aggregate: str, conditions: Iterable[Condition]) -> str | None:
+    """Return the expression. A delete has no value, so other aggregates of a key with deletes are not defined."""
+    if delete is not None and aggregate != "latest":
+        raise InvalidQueryError(
+            f"delete={delete!r}, but aggregate={aggregate!r} adds up or compares all rows of a key, so no row can "
+            "delete it. Omit delete=, or use aggregate='latest', where a row replaces the value of its key."
+        )
+    if delete is not None and (others := [one.aggregate for one in conditions if one.aggregate != "latest"]):
+        raise InvalidQueryError(
+            f"having has a condition on {others[0]}, but with delete={delete!r} a key has one value, that of its "
+            "newest row. Compare the score instead, for example having='score > 0'."
+        )
+    return delete
+
+
+def _checked_total(name: str, flag: object, aggregate: str) -> bool:
+    if checked_flag(name, flag) and aggregate not in ("sum", "count"):
+        raise InvalidQueryError(
+            f"{name}=True, but the scores of aggregate={aggregate!r} do not add up to that of all keys together, so "
+            "there is no share and no rest. Omit it, or use aggregate='sum' or 'count'."
+        )
+    return bool(flag)
+
+
+def _checked_quantile(quantile: object, aggregate: str, conditions: Sequence[str]) -> float | None:
+    if aggregate != "quantile":
+        if quantile is not None:
+            raise InvalidQueryError(
+                f"quantile={quantile!r} is only for aggregate='quantile', got aggregate={aggregate!r}. Omit it."
+            )
+        if "quantile" in conditions:
+            raise InvalidQueryError(
+                f"having has a quantile, but aggregate={aggregate!r}, so it is not known which. Use "
+                "aggregate='quantile' and a condition on score, or a condition on median(value)."
+            )
+        return None
+    if isinstance(quantile, bool) or not isinstance(quantile, int | float) or not 0 <= quantile <= 1:
+        raise InvalidQueryError(
+            f"aggregate='quantile' needs quantile= between 0 (the minimum) and 1 (the maximum), got {quantile!r}. For "
+            "example, quantile=0.9 is exceeded by a tenth of the values."
+        )
+    return float(quantile)
+
+
+def _items_of(aggregate: str, having: str | None, conditions: Iterable[str]) -> Items | None:
+    """Return what must be counted for each key; reject aggregates that cannot be computed from the same partials."""
+    names = list(dict.fromkeys([aggregate, *conditions]))
+    kinds = {AGGREGATES[name].items: name for name in names if AGGREGATES[name].items is not None}
+    if not kinds:
+        return None
+    others = [name for name in names if AGGREGATES[name].items is None and name != "count"]
+    if others or ("hashes" in kinds and len(kinds) > 1):
+        mine, other = next(iter(kinds.values())), others[0] if others else [*kinds.values()][1]
+        raise InvalidQueryError(
+            f"aggregate={aggregate!r} and having={having!r} need {mine} and {other} of the same key, which are stored "
+            f"in different ways, so one query cannot have both. With {mine}, a condition can be on score and count(*)"
+            + (" only." if "hashes" in kinds else ", and on count_distinct or median.")
+        )
+    return "numbers" if "numbers" in kinds else next(iter(kinds))
+
+
+def _refuse_totals_of_items(others: object, share: object, having: str | None) -> None:
+    for name, flag in (("others", others), ("share", share)):
+        if flag:
+            raise InvalidQueryError(
+                f"{name}=True, but having={having!r} needs distinct values or a quantile, and their partials do not "
+                "add up to the total of all keys. Omit one of them."
+            )
 
 
 def _reject_missing_value(given: str, aggregates: Iterable[str]) -> None:

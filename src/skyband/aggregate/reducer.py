@@ -12,9 +12,13 @@ import pyarrow.compute as pc
 
 from skyband.aggregate.addends import Addends
 from skyband.aggregate.extreme_rows import extreme_columns
+from skyband.aggregate.item_engine import codes_of
 from skyband.aggregate.kernels.sums import sum_up
-from skyband.aggregate.plan import AggregatePlan
+from skyband.aggregate.panes import IrregularPanes, LatticePanes
+from skyband.aggregate.plan import ITEM, AggregatePlan
 from skyband.data.arrow import one
+from skyband.data.composite_key import packed_keys
+from skyband.data.key_dictionary import key_column
 from skyband.kernels.stream import Ints
 from skyband.sharding.envelope import Envelope, Note
 from skyband.sharding.rows import group_rows
@@ -41,16 +45,13 @@ class AggregateNote(Note):
         return cls(**cls._shared(notes), pane_ends=ends, pane_firsts=firsts)
 
 
-def pane_ends(table: pa.Table, pane: tuple[int, int]) -> Ints:
+def pane_ends(table: pa.Table, panes: LatticePanes | IrregularPanes) -> Ints:
     """Return the pane end of each partial. Partials of an earlier workload with shorter panes map to a current pane."""
-    length, offset = pane
-    lows = one(table["pane"]).to_numpy()
-    ends: Ints = lows - (lows - offset) % length + length
-    return ends
+    return panes.ends_of(one(table["pane"]).to_numpy())
 
 
 def panes_of(table: pa.Table) -> Ints:
-    """Return the pane start of each partial."""
+    """Return the position that stands for the pane of each partial."""
     begins: Ints = _array(table["pane"], np.int64)
     return begins
 
@@ -108,17 +109,21 @@ def _summed(plan: AggregatePlan, scan: int, table: pa.Table, firsts: dict[int, i
     if not table.num_rows:
         return
     shape = plan.shape(scan)
-    length, offset = shape.pane
+    together = shape.panes
     positions = _array(table[plan.time], np.int64)
-    panes = (positions - offset) // length
-    codes, samples = _coded(table, [*plan.groups[scan], plan.keys[scan]], panes)
+    panes = together.numbers(positions)
+    name, counted = plan.values[scan], []
+    if shape.items is not None:
+        items = key_column(one(table[str(name)])).stored
+        table = table.append_column(ITEM, codes_of(items) if shape.items == "hashes" else items)
+        name, counted = None, [ITEM]
+    codes, samples = _coded(table, [*plan.groups[scan], *plan.key_fields(scan), *counted], panes)
     if any(query.full_only for query in shape.queries):
         numbers, places = np.unique(panes, return_inverse=True)
         oldest = np.full(numbers.size, positions.max())
         np.minimum.at(oldest, places, positions)
-        for end, first in zip(((numbers + 1) * length + offset).tolist(), oldest.tolist(), strict=True):
+        for end, first in zip(together.ends(numbers).tolist(), oldest.tolist(), strict=True):
             firsts[end] = min(firsts.get(end, first), first)
-    name = plan.values[scan]
     values = np.empty(0) if name is None else _array(table[name], np.float64)
     bits = values.view(np.int64)
     addends = Addends(shape.powers).holding(bits)
@@ -128,9 +133,11 @@ def _summed(plan: AggregatePlan, scan: int, table: pa.Table, firsts: dict[int, i
     signs = shape.query_set(0).signs
     summed = signs[:0] if shape.identified else signs
     sum_up(codes, positions, values, bits, addends.low, addends.powers, summed, adds, lasts, extremes)
-    rows = table.select([*plan.groups[scan], plan.keys[scan]]).take(pa.array(samples))
-    columns = {column: one(rows[column]) for column in rows.column_names}
-    columns |= {"pane": pa.array(panes[samples] * length + offset), "last": pa.array(lasts)}
+    rows = table.select([*plan.groups[scan], *plan.key_fields(scan), *counted]).take(pa.array(samples))
+    columns = {column: one(rows[column]) for column in (*plan.groups[scan], *counted)}
+    parts = [one(rows[column]) for column in plan.key_fields(scan)]
+    columns[plan.keys[scan]] = packed_keys(parts) if plan.parts else parts[0]
+    columns |= {"pane": pa.array(together.marks(panes[samples])), "last": pa.array(lasts)}
     columns |= {column: pa.array(adds[:, place]) for place, column in enumerate(addends.names)}
     if shape.identified:
         row_columns = table.select(list(plan.row_fields))

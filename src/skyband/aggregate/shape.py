@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from skyband.aggregate.having import OPERATORS
+from skyband.aggregate.kernels.items import DISTINCT, ESTIMATE, QUANTILE
 from skyband.aggregate.kernels.key_top import CODES, EXTREME
-from skyband.aggregate.kernels.partials import BY_VALUE, NEWEST, OLDEST, AggregateQueries
-from skyband.aggregate.query import AGGREGATES, AggregateTopK
-from skyband.windows import AXIS_LIMIT, common_pane
+from skyband.aggregate.kernels.partials import BY_VALUE, NEWEST, NONE, OLDEST, AggregateQueries
+from skyband.aggregate.panes import IrregularPanes, LatticePanes, panes_for
+from skyband.aggregate.query import AGGREGATES, AggregateTopK, Items
+from skyband.aggregate.window_pages import EVERYWHERE, NOWHERE, WindowPage
+from skyband.windows import AXIS_LIMIT, IrregularWindows, SlidingWindow, Windows
 
-__all__ = ["EXTREMES", "AggregateShape"]
+__all__ = ["EXTREMES", "AggregateShape", "page_fields"]
 
 ALWAYS = -AXIS_LIMIT
 EXTREMES = {"max": BY_VALUE, "min": BY_VALUE, "latest": NEWEST, "first": OLDEST}  # how rows of a key are compared
@@ -28,16 +32,26 @@ class AggregateShape:
     >>> hour, high = (sb.AggregateTopK(k=3, size="1 hour", slide=s, aggregate=a) for s, a in [("1 minute", "sum"),
     ...     ("5 minutes", "max")])
     >>> shape = AggregateShape((hour, high))
-    >>> shape.sizes, shape.extremes, shape.powers
+    >>> shape.tracks, shape.extremes, shape.powers
     ((3600000000,), ('max',), 1)
     """
 
     queries: tuple[AggregateTopK, ...]
 
     @property
-    def sizes(self) -> tuple[int, ...]:
-        """The distinct window sizes. Each is a track."""
-        return tuple(dict.fromkeys(query.window.size for query in self.queries))
+    def tracks(self) -> tuple[int | IrregularWindows, ...]:
+        """The distinct window sizes, and the irregular windows. Each is a track."""
+        return tuple(dict.fromkeys(_track(query.window) for query in self.queries))
+
+    @property
+    def grows(self) -> tuple[bool, ...]:
+        """Whether the windows of each track grow: those that contain a position have one start."""
+        return tuple(not isinstance(track, int) and track.most_views == 1 for track in self.tracks)
+
+    @property
+    def irregular(self) -> tuple[IrregularWindows, ...]:
+        """The distinct irregular windows, in the order of `AggregateQueries.listed`."""
+        return tuple(track for track in self.tracks if not isinstance(track, int))
 
     @property
     def _aggregates(self) -> set[str]:
@@ -55,19 +69,36 @@ class AggregateShape:
         return any(query.identified for query in self.queries)
 
     @property
+    def totals(self) -> bool:
+        """Whether a query needs the total of all keys of a window."""
+        return any(query.totals for query in self.queries)
+
+    @property
+    def items(self) -> Items | None:
+        """What is counted for each key: the same for all queries."""
+        kinds = {query.items for query in self.queries}
+        return "numbers" if "numbers" in kinds else next(iter(kinds))
+
+    @property
+    def fractions(self) -> tuple[float, ...]:
+        """The distinct quantiles, from 0 to 1; the median first."""
+        found = [0.5, *(query.quantile for query in self.queries if query.quantile is not None)]
+        return tuple(dict.fromkeys(found))
+
+    @property
     def powers(self) -> int:
         """The highest power of the values that is summed: 0 for none, 1 for the values, 2 for their squares too."""
         return max(AGGREGATES[name].powers for name in self._aggregates)
 
     @property
     def values(self) -> bool:
-        """Whether a query needs more than the number of values."""
-        return any(AGGREGATES[name].needs_values for name in self._aggregates)
+        """Whether partials contain more of the values than their number."""
+        return any(AGGREGATES[name].needs_values and not AGGREGATES[name].items for name in self._aggregates)
 
     @property
-    def pane(self) -> tuple[int, int]:
-        """The length of the panes and the start of one of them."""
-        return common_pane(query.window for query in self.queries)
+    def panes(self) -> LatticePanes | IrregularPanes:
+        """The panes of all windows."""
+        return panes_for(query.window for query in self.queries)
 
     @property
     def in_order(self) -> list[AggregateTopK]:
@@ -76,30 +107,47 @@ class AggregateShape:
 
     def query_set(self, low: int, since: Sequence[int] | None = None) -> AggregateQueries:
         """Return the queries as arrays. Limbs start with `low`; `since` has the smallest window start per query."""
-        sizes, extremes = self.sizes, self.extremes
+        tracks, extremes, fractions = self.tracks, self.extremes, self.fractions
+        irregular = self.irregular
         codes = CODES | {name: EXTREME + place for place, name in enumerate(extremes)}
+        codes |= {"count_distinct": DISTINCT, "approx_count_distinct": ESTIMATE, "median": QUANTILE}
         conditions = [
-            tuple((codes[one.aggregate], OPERATORS.index(one.operator), one.bound) for one in query.conditions)
+            tuple(
+                (_code(codes, fractions, query, one.aggregate), OPERATORS.index(one.operator), one.bound)
+                for one in query.conditions
+            )
             for query in self.queries
         ]
         kinds = [
-            (sizes.index(query.window.size), codes[query.aggregate], query.ascending, having)
+            (
+                tracks.index(_track(query.window)),
+                _code(codes, fractions, query, query.aggregate),
+                query.ascending,
+                having,
+            )
             for query, having in zip(self.queries, conditions, strict=True)
         ]
         rankings = sorted(set(kinds))
         order = sorted(range(len(self.queries)), key=kinds.__getitem__)
         found = [self.queries[place] for place in order]
-        pane, offset = self.pane
+        panes, page = self.panes, NOWHERE if irregular else EVERYWHERE
+        lattice = panes if isinstance(panes, LatticePanes) else panes.lattice
+        windows = [query.window if isinstance(query.window, SlidingWindow) else None for query in found]
+        number = count()
         return AggregateQueries(
             rankings=_ints(rankings.index(kinds[place]) for place in order),
             tracks=_ints(kinds[place][0] for place in order),
             ks=_ints(query.k for query in found),
-            sizes=_ints(query.window.size for query in found),
-            slides=_ints(query.window.slide for query in found),
-            origins=_ints(query.window.origin for query in found),
+            sizes=_ints(0 if window is None else window.size for window in windows),
+            slides=_ints(0 if window is None else window.slide for window in windows),
+            origins=_ints(0 if window is None else window.origin for window in windows),
+            listed=_ints(
+                NONE if isinstance(query.window, SlidingWindow) else irregular.index(query.window) for query in found
+            ),
             full_only=_ints(query.full_only for query in found),
             since=_ints(ALWAYS if since is None else since[place] for place in order),
             places=_ints(order),
+            totals=_ints(query.totals for query in found),
             tracks_of=_ints(ranking[0] for ranking in rankings),
             whats=_ints(ranking[1] for ranking in rankings),
             directions=np.array([-1.0 if ranking[2] else 1.0 for ranking in rankings]),
@@ -107,15 +155,41 @@ class AggregateShape:
             condition_whats=_ints(what for ranking in rankings for what, _, _ in ranking[3]),
             operators=_ints(operator for ranking in rankings for _, operator, _ in ranking[3]),
             bounds=np.array([bound for ranking in rankings for _, _, bound in ranking[3]], np.float64),
-            spans=_ints(sizes),
+            spans=_ints(track if isinstance(track, int) else track.longest for track in tracks),
+            grows=_ints(next(number) if grows else NONE for grows in self.grows),
             signs=np.array([-1.0 if name == "min" else 1.0 for name in extremes]),
             compared=_ints(EXTREMES[name] for name in extremes),
-            pane=pane,
-            offset=offset,
+            **page_fields(page),
+            pane=0 if lattice is None else lattice.length,
+            offset=0 if lattice is None else lattice.offset,
             low=low,
             powers=self.powers,
             identified=int(self.identified),
         )
+
+
+def _code(codes: dict[str, int], fractions: Sequence[float], query: AggregateTopK, aggregate: str) -> int:
+    return codes[aggregate] if aggregate != "quantile" else QUANTILE - fractions.index(query.quantile)
+
+
+def page_fields(page: WindowPage) -> dict[str, Any]:
+    """Return the fields of `AggregateQueries` that contain a page of irregular windows."""
+    return {
+        "list_begins": page.begins,
+        "list_starts": page.starts,
+        "list_ends": page.ends,
+        "cuts": page.cuts,
+        "page_low": page.low,
+        "page_high": page.high,
+    }
+
+
+def _track(window: Windows) -> int | IrregularWindows:
+    """Return the size of sliding windows, because the oldest pane of a window depends on its end and size only."""
+    if isinstance(window, SlidingWindow):
+        return window.size
+    assert isinstance(window, IrregularWindows)
+    return window
 
 
 def _ints(numbers: Any) -> Any:

@@ -10,22 +10,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.aggregate.addends import Addends
-from skyband.aggregate.engine import AggregateEngine
 from skyband.aggregate.extreme_rows import added, at_name, row_columns
+from skyband.aggregate.item_engine import ItemEngine, engine_of
 from skyband.aggregate.kernels.partials import NEVER, NONE
 from skyband.aggregate.kernels.totals import Partials
 from skyband.aggregate.open_panes import OpenPanes
-from skyband.aggregate.plan import AggregatePlan
+from skyband.aggregate.plan import ITEM, AggregatePlan, is_key_name
 from skyband.aggregate.query import AggregateTopK
 from skyband.aggregate.reducer import AggregateNote, pane_ends
 from skyband.aggregate.row_store import RowStore
 from skyband.aggregate.shape import AggregateShape
 from skyband.aggregate.state_store import StateStore, packed, unpacked
+from skyband.aggregate.window_totals import window_totals
 from skyband.data.arrow import from_bytes, one, to_bytes
+from skyband.data.composite_key import unpacked_keys
 from skyband.data.key_dictionary import KeyDictionary, key_column, restored
+from skyband.data.window_bounds import all_sliding, last_ends, starts_of
 from skyband.errors import InvalidInputError, SnapshotError
-from skyband.kernels.stream import Ints
+from skyband.expressions.types import arrow_type
+from skyband.kernels.stream import Floats, Ints
 from skyband.queries.families import FAMILIES
+from skyband.queries.windowed import refuse_past_landmark
 from skyband.sharding.rows import group_rows
 from skyband.sharding.shard import Segments, Shard, Tally
 from skyband.snapshot import StateFormat, unchanged
@@ -33,6 +38,7 @@ from skyband.windows import ALWAYS, AXIS_LIMIT
 
 __all__ = ["SHARD", "AggregateShard", "merged"]
 
+_HELD = "held."  # prefix of the columns with the exact sums of a key, or of all keys if the key is null
 _ROW = "row."  # prefix of the columns of returned rows, in answers of shards
 
 
@@ -51,17 +57,18 @@ class AggregateShard(Shard):
     plan: AggregatePlan
     state_format = StateFormat("aggregate shard", [unchanged, _from_version_2], pack=packed, unpack=unpacked)
     note_type = AggregateNote
+    end_column = "end"
 
     def __init__(self, plan: AggregatePlan, number: int, segments: Segments | None = None) -> None:
-        super().__init__(plan, number, segments)
         self.scan = number // plan.shards
+        super().__init__(plan, number, segments)
         self._columns = plan.groups[self.scan]
         self.since: dict[str, int] = {}  # per query added later: the smallest window start it answers
-        self._engine = AggregateEngine(plan.shape(self.scan))
+        self._engine = engine_of(plan.shape(self.scan))
         self._book = KeyDictionary(self._engine.unused, bool(self._columns))
         self._store = StateStore(self._engine, self.segments)
-        self._pane = self._engine.shape.pane
-        self._waiting = OpenPanes(self.segments, self._pane, plan.keys[self.scan])
+        self._panes = self._engine.shape.panes
+        self._waiting = OpenPanes(self.segments, self._panes, plan.keys[self.scan])
         self._arrived: pa.Table | None = None  # partials of this step
         self._rows = RowStore()  # the rows that answers may return
         self._groups: list[tuple[Any, ...]] = []  # group values by code
@@ -69,6 +76,11 @@ class AggregateShard(Shard):
         self._kinds: pa.Schema | None = None  # of the groups and the key
         self._first = AXIS_LIMIT  # first position of the stream
         self._unrankable = 0
+
+    @property
+    def owner_columns(self) -> Sequence[str]:
+        """The group columns of its tables."""
+        return self.plan.groups[self.scan]
 
     def accept(self, arrived: Sequence[pa.Table], notes: Sequence[AggregateNote], limit: int) -> int:
         """Accept partials and return the number of late rows.
@@ -81,7 +93,7 @@ class AggregateShard(Shard):
             return 0
         late = 0
         table = pa.concat_tables(arrived, promote_options="default").combine_chunks()
-        timely = pane_ends(table, self._pane) > limit
+        timely = pane_ends(table, self._panes) > limit
         if not timely.all():
             late = int(_numbers(table["count"])[~timely].sum())
             if self.plan.refuse_late:
@@ -128,12 +140,14 @@ class AggregateShard(Shard):
         self._kinds = pa.schema([table.schema.field(column) for column in (*self._columns, name)])
         shape = self._engine.shape
         if shape.identified:  # the rows of extremes are compared here: the engine does not see their ids
-            panes = pa.array(pane_ends(table, self._pane) - self._pane[0])
+            panes = pa.array(self._panes.marks_of(_numbers(table["pane"])))
             table = table.set_column(table.column_names.index("pane"), "pane", panes)
             table = added(self.plan, self.scan, table)
         table = table.take(pc.sort_indices(table["pane"]))
         codes = self._group_codes(table) if self._columns else None
         slots = self._book.slots_of(key_column(one(table[name])).stored, codes)
+        if isinstance(self._engine, ItemEngine):
+            slots = self._engine.slots_of(key_column(one(table[ITEM])).stored, slots)
         addends = Addends(shape.powers).named_in(table.column_names)
         adds = [_numbers(_column(table, column, 0)) for column in addends.names]
         extremes = [_numbers(_column(table, column, -np.inf)) for column in shape.extremes]
@@ -175,6 +189,7 @@ class AggregateShard(Shard):
             if known.get(query.name) == query:
                 self.since |= {name: at for name, at in since.items() if name == query.name}
             elif self.newest != ALWAYS:
+                refuse_past_landmark(query, self.newest + 1)
                 self.since[query.name] = self.newest + 1
                 self._first = min(self._first, self.newest)  # may be unset if no query had full_only
         self._answer_since()
@@ -201,7 +216,7 @@ class AggregateShard(Shard):
         names = list(self._kinds.names)
         places = np.array(self.plan.scans[self.scan].places, np.int64)
         groups = self._group_table(self._groups)
-        for windows, more in found:
+        for windows, more, held, addends in found:
             columns: dict[str, Any] = {"query": pa.array(np.repeat(places[windows.queries], windows.counts))}
             codes = pa.array(np.repeat(windows.groups, windows.counts))
             for name in self._columns:
@@ -215,8 +230,18 @@ class AggregateShard(Shard):
                 columns |= {f"{_ROW}{name}": one(rows[name]) for name in rows.column_names}
             columns[names[-1]] = restored(self._book.values(windows.ids), self._kinds.field(names[-1]).type)
             columns["score"] = pa.array(windows.keys)
-            tables.append(pa.table(columns))
-        return [pa.concat_tables(tables)]
+            if self._engine.shape.totals:
+                columns |= {f"{_HELD}{name}": pa.array(held[:, at]) for at, name in enumerate(addends.names)}
+            tables.append(self._until_end(pa.table(columns)))
+        return [pa.concat_tables(tables, promote_options="default")]
+
+    def _until_end(self, table: pa.Table) -> pa.Table:
+        """Return the answers that the end of the stream allows: without end, windows of a landmark do not stop."""
+        queries = self._engine.shape.queries
+        if self.clock <= self.reached or all_sliding(queries):
+            return table
+        last = last_ends(self.plan.queries, self.newest)
+        return table.filter(pa.array(_numbers(table["end"]) <= last[_numbers(table["query"])]))
 
     def _group_table(self, groups: list[tuple[Any, ...]]) -> pa.Table:
         kinds = self._kinds or pa.schema([])
@@ -230,6 +255,7 @@ class AggregateShard(Shard):
 
     def save(self) -> dict[str, Any]:
         """Write the segments and return the rest of the state for `load`."""
+        items = self._engine.saved_items() if isinstance(self._engine, ItemEngine) else None
         self._book.forget()
         book = self._book.state()
         slots = book["slots"]
@@ -249,8 +275,10 @@ class AggregateShard(Shard):
             "groups": to_bytes(self._group_table(groups)) if self._columns and self._kinds is not None else None,
             "book": {**book, "slots": slots.astype(np.int32), "groups": codes.astype(np.int32)},
             "keys": to_bytes(keys),
-            "totals": self._store.spill(slots),
+            "totals": self._store.spill(slots if items is None else items["slots"]),
+            "items": None if items is None else {name: _as_int32(part) for name, part in items.items()},
             "rows": self._rows.state(),
+            **self.saved_reports(),
         }
 
     def load(self, saved: dict[str, Any]) -> None:
@@ -264,11 +292,12 @@ class AggregateShard(Shard):
         if moved or _source(before[0]) != _source(now[0]):
             raise SnapshotError(
                 "the stored shard belongs to a workload with other keys, values or groups. Nothing was resumed. Use "
-                "key=, value=, where= and partition_by= as stored, or a new checkpoint."
+                "key=, value=, where=, delete= and partition_by= as stored, or a new checkpoint."
             )
         self.clock, self.newest, self._first = saved["clock"], saved["newest"], saved["first"]
         self._change_queries(before, saved["since"])
-        self._waiting.load(saved["waiting"])
+        changed = before != now and AggregateShape(before).panes != self._panes
+        self._waiting.load(saved["waiting"], self.newest if changed else None)
         if saved["kinds"] is not None:
             kinds = pa.ipc.read_schema(pa.py_buffer(saved["kinds"]))
             self._kinds = kinds.set(len(kinds) - 1, kinds.field(-1).with_name(self.plan.keys[self.scan]))
@@ -277,16 +306,24 @@ class AggregateShard(Shard):
             self._codes = {group: code for code, group in enumerate(self._groups)}
         book = {**saved["book"], **{name: saved["book"][name].astype(np.int64) for name in ("slots", "groups")}}
         self._book.load(book, one(from_bytes(saved["keys"])["key"]))
-        self._store.restore(AggregateShape(before), saved["totals"], book["slots"], self._book.keys.prefix.size)
+        used, size = book["slots"], self._book.keys.prefix.size
+        if isinstance(self._engine, ItemEngine):
+            items = saved["items"]
+            used = items["slots"].astype(np.int64)
+            self._engine.load_items({**items, "slots": used, "groups": items["groups"].astype(np.int64)})
+            size = self._engine.book.owners.size
+        self._store.restore(AggregateShape(before), saved["totals"], used, size)
         self._rows.load(saved["rows"])
         self._unrankable = self._engine.counters()["unrankable"]
+        same = {query.name for query in now if query in before}
+        self.load_reports(saved, same, lambda name: self.plan.keys[self.scan] if is_key_name(name) else name)
 
 
 SHARD = AggregateShard
 
 
 def _source(query: AggregateTopK) -> tuple[Any, ...]:
-    return query.key, query.value, query.where, tuple(query.partition_by)
+    return query.scan_key()
 
 
 def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Table:
@@ -309,34 +346,92 @@ def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Tab
             ("last", "descending"),
             (key, "descending"),
         ],
-    ).to_numpy()
+    )
+    order = order.to_numpy().astype(np.int64)
+    all_keys = one(table[key]).is_null().to_numpy(zero_copy_only=False)  # rows with the sums of all keys
+    order = order[~all_keys[order]]
     begins = np.flatnonzero(np.diff(windows[order], prepend=-1))
     ranks = np.arange(order.size) - np.repeat(begins, np.diff(begins, append=order.size)) + 1
     ks = np.array([query.k for query in plan.queries], np.int64)
     best = ranks <= ks[queries[order]]
     order, ranks = order[best], ranks[best]
+    directions = np.array([-1.0 if query.ascending else 1.0 for query in plan.queries])
+    scores, shares = _numbers(table["score"])[order] * directions[queries[order]], np.full(order.size, np.nan)
+    if plan.shape(scan).totals:
+        order, ranks, scores, shares = _with_totals(plan, scan, table, windows, all_keys, order, ranks, scores)
     chosen = table.take(pa.array(order))
-    sizes = np.array([query.window.size for query in plan.queries], np.int64)
     bound = pa.timestamp("us", "UTC" if plan.utc else None)
     columns: dict[str, Any] = {
         "query": pa.array([query.name for query in plan.queries], pa.string()).take(pa.array(queries[order]))
     }
     for name in plan.group_columns:
         columns[name] = one(chosen[name]) if name in groups else pa.nulls(order.size)
-    directions = np.array([-1.0 if query.ascending else 1.0 for query in plan.queries])
     found = {
-        "score": pa.array(_numbers(chosen["score"]) * directions[queries[order]]),
-        "window_start": pa.array(ends[order] - sizes[queries[order]]).cast(bound),
+        "score": pa.array(scores),
+        "share": pa.array(shares, mask=np.isnan(shares)),
+        "window_start": pa.array(starts_of(plan.queries, queries[order], ends[order])).cast(bound),
         "window_end": pa.array(ends[order]).cast(bound),
         "rank": pa.array(ranks.astype(np.int32)),
-        "key": one(chosen[key]),
+        **_key_columns(plan, one(chosen[key])),
     }
-    names = FAMILIES["aggregate"].answers.names[1:]
-    columns |= {name: found[name] if name in found else one(chosen[name]) for name in names}
+    schema = FAMILIES["aggregate"].answers.with_keys(plan.parts)
+    columns |= {column.name: found[column.name] for column in schema.columns[1:] if plan.is_wanted(column)}
     for name in plan.returned:
         known = f"{_ROW}{name}" in chosen.column_names
         columns[name] = one(chosen[f"{_ROW}{name}"]) if known else pa.nulls(order.size)
     return pa.table(columns)
+
+
+def _with_totals(
+    plan: AggregatePlan,
+    scan: int,
+    table: pa.Table,
+    windows: Ints,
+    all_keys: Any,
+    order: Ints,
+    ranks: Ints,
+    scores: Floats,
+) -> tuple[Ints, Ints, Floats, Floats]:
+    """Add a row for the other keys of a window where a query has it, and compute shares.
+
+    `order` has the ranked rows of the table; the result has rows of all keys after them where they are those of the
+    other keys.
+    """
+    queries = _numbers(table["query"])
+    first = np.zeros(int(windows.max()) + 1, np.int64) if windows.size else np.zeros(0, np.int64)
+    first[windows] = queries  # the query of each window
+    asked = [plan.queries[place] for place in first.tolist()]
+    uses, others, counted = (
+        np.array([getattr(query, name) for query in asked], bool) for name in ("totals", "others", "counts_rows")
+    )
+    addends = Addends(plan.shape(scan).powers).named_in(
+        name.removeprefix(_HELD) for name in table.column_names if name.startswith(_HELD)
+    )
+    rows = np.concatenate([order, np.flatnonzero(all_keys)])
+    rows = rows[uses[windows[rows]]]
+    held = np.stack([_numbers(_column(table, f"{_HELD}{name}", 0)) for name in addends.names], axis=1)
+    found = window_totals(windows[rows], all_keys[rows], held[rows], addends, counted)
+    samples = np.full(first.size, NONE)
+    samples[windows[all_keys]] = np.flatnonzero(all_keys)
+    ranked = np.bincount(windows[order], minlength=first.size)
+    more = np.flatnonzero(others & (ranked > 0) & (found.other_rows > 0) & (samples != NONE))
+    # Rows of other keys follow the ranked ones of their window.
+    at = np.zeros(first.size, np.int64)
+    at[windows[order]] = np.arange(order.size)
+    sorting = np.argsort(np.concatenate([np.arange(order.size), at[more] + 0.5]), kind="stable")
+    order = np.concatenate([order, samples[more]])[sorting]
+    ranks = np.concatenate([ranks, ranked[more] + 1])[sorting]
+    scores = np.concatenate([scores, found.others[more]])[sorting]
+    shared = np.array([query.share for query in asked], bool)[windows[order]]
+    return order, ranks, scores, np.where(shared, found.share(scores, windows[order]), np.nan)
+
+
+def _key_columns(plan: AggregatePlan, keys: pa.Array) -> dict[str, pa.Array]:
+    """Return the key of answers: one column, or those that were packed into it."""
+    if not plan.parts:
+        return {"key": keys}
+    kinds = [arrow_type(kind) for kind in plan.part_kinds]
+    return dict(zip(plan.parts, unpacked_keys(keys, kinds), strict=True))
 
 
 def _column(table: pa.Table, name: str, otherwise: Any) -> Any:
@@ -349,6 +444,10 @@ def _column(table: pa.Table, name: str, otherwise: Any) -> Any:
 def _numbers(column: Any) -> Any:
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return np.ascontiguousarray(array.to_numpy(zero_copy_only=False))
+
+
+def _as_int32(part: Any) -> Any:
+    return part.astype(np.int32) if isinstance(part, np.ndarray) else part
 
 
 def _tuples(table: pa.Table) -> list[tuple[Any, ...]]:

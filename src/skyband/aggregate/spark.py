@@ -16,7 +16,7 @@ from skyband.kernels.stream import Ints
 from skyband.spark.expressions import Columns, answer_type
 from skyband.spark.late_rows import LateSource, late_source
 from skyband.spark.plan import Request, StreamInfo, shards_for, watermark_delays
-from skyband.spark.topology import SparkPlan
+from skyband.spark.topology import SparkPlan, without_changes
 from skyband.windows import ALWAYS
 
 __all__ = ["draft"]
@@ -32,7 +32,16 @@ class _AggregateSparkPlan(SparkPlan):
 
     @property
     def description(self) -> dict[str, Any]:
-        scans = [[scan.key, scan.value, scan.where, *scan.partition_by] for scan in self.plan.scans]
+        scans = [
+            [
+                scan.key if isinstance(scan.key, str) else list(scan.key_columns),
+                scan.source if scan.items is None else list(scan.source or ()),
+                scan.where,
+                *scan.partition_by,
+                *([] if scan.delete is None else [{"delete": scan.delete}]),
+            ]
+            for scan in self.plan.scans
+        ]
         # A resume check reports the first difference. Scans come first because other scans imply other columns.
         return {"axis": self.plan.axis, "family": self.plan.family, "feeds": scans, **super().description}
 
@@ -58,7 +67,7 @@ def draft(request: Request) -> _AggregateSparkPlan:
         rows=columns.selected(found.columns),
         plan=found.plan,
         answers=answers,
-        types={field.name: field.dataType.simpleString() for field in answers.fields},
+        types={name: kind.simpleString() for name, kind in without_changes(answers)},
         delay=delay,
         watermark_lag=request.watermark_lag(delay),
         final_at_end=request.final_at_end,
@@ -76,6 +85,5 @@ def _is_late(plan: AggregatePlan, positions: Ints, clock: int) -> Any:
     """Return which rows are late for some scan: those of panes that have ended. Others still count."""
     late = positions < ALWAYS
     for scan in range(len(plan.scans)):
-        length, offset = plan.shape(scan).pane
-        late |= positions - (positions - offset) % length + length <= clock
+        late |= plan.shape(scan).panes.ends_of(positions) <= clock
     return late

@@ -18,7 +18,6 @@ from skyband.sql.writer import begins_key
 __all__ = ["read", "settle"]
 
 _SHAPE = "the form is TOPK sum(bytes), 10 BY KEY client PARTITION BY country OVER 1 HOUR EVERY 1 MINUTE"
-_ONE_KEY = "a query has one key; make one of several, as in concat_ws('/', a, b)"
 _BOUNDS = ("window_start", "window_end", "window_time")
 
 
@@ -30,6 +29,20 @@ def read(draft: StatementDraft, stops: Collection[str]) -> bool:
         cursor.expect("HAVING")
         at = cursor.place
         draft.put("having", cursor.expression(stops, "the condition after HAVING").text, at)
+        draft.rank_keys()
+        return True
+    for field in ("others", "share"):
+        if cursor.sees("WITH", field.upper()):
+            at = draft.once(field, f"WITH {field.upper()}")
+            cursor.expect("WITH", field.upper())
+            draft.put(field, True, at)
+            draft.rank_keys()
+            return True
+    if cursor.sees("WITH", "DELETE"):
+        draft.once("delete", "WITH DELETE WHEN")
+        cursor.expect("WITH", "DELETE", "WHEN", why="as in WITH DELETE WHEN op = 'd'")
+        at = cursor.place
+        draft.put("delete", cursor.expression(stops, "the condition after WITH DELETE WHEN").text, at)
         draft.rank_keys()
         return True
     if draft.spelling != "topk" or not cursor.sees("BY", "KEY") or not begins_key(cursor.tokens[cursor.at + 2 :]):
@@ -49,8 +62,10 @@ def settle(draft: StatementDraft) -> None:
     draft.fields.pop("by", None)
     draft.put("aggregate", call.aggregate, call.start)
     draft.put("value", call.value, call.start)
-    key, groups = _key_and_groups(draft, call)
-    draft.put("key", key.text, key.start)
+    if call.quantile is not None:
+        draft.put("quantile", call.quantile, call.start)
+    keys, groups = _keys_and_groups(draft, call)
+    draft.put("key", keys[0].text if len(keys) == 1 else tuple(key.text for key in keys), keys[0].start)
     draft.fields["partition_by"] = tuple(group.text for group in groups)
     if "ties" in draft.fields:
         message = "a query that ranks keys does not support WITH TIES and RANK()"
@@ -87,7 +102,7 @@ def _check_list(draft: StatementDraft, call: AggregateCall) -> None:
             raise draft.cursor.fail(message, "select the key and its score", at=item.part.start)
 
 
-def _key_and_groups(draft: StatementDraft, call: AggregateCall) -> tuple[Expression, Sequence[Expression]]:
+def _keys_and_groups(draft: StatementDraft, call: AggregateCall) -> tuple[list[Expression], list[Expression]]:
     given = draft.aggregation
     groups = [_named(draft, group) for group in given.groups]
     keys = given.keys
@@ -96,10 +111,8 @@ def _key_and_groups(draft: StatementDraft, call: AggregateCall) -> tuple[Express
         keys = [key for key in keys if _spelled(key) not in inner]
     elif not keys and given.bare:
         keys, groups = groups, []
-    if len(keys) == 1:
-        return keys[0], groups
-    if len(keys) > 1:
-        raise draft.cursor.fail(_ONE_KEY, "write columns of groups after PARTITION BY", at=keys[1].start)
+    if keys:
+        return keys, groups
     message = f"{call.text} ranks keys, but the query has no key"
     hint = f"name the column of the keys: TOPK {call.text}, k BY KEY column OVER ..."
     if draft.spelling != "topk":

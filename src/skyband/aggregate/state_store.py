@@ -35,6 +35,7 @@ from skyband.snapshot import StateFormat, decode, encode, unchanged
 __all__ = ["StateStore", "packed", "unpacked"]
 
 _SPARE = 1 << 18  # free partials in a restored engine; the memory is not committed until it is written
+PEAKS = ("peaks", "peak_ats", "peak_ids")  # of growing windows
 _SEGMENT = 1 << 15  # partials: small panes are combined up to this size, to limit the number of segments
 
 
@@ -87,7 +88,16 @@ class StateStore:
             "extremes": state.extremes[on_ladders],
             "ats": state.ats[on_ladders],
             "ids": state.ids[on_ladders],
+            **self._grown(slots),
         }
+
+    def _grown(self, slots: Ints) -> dict[str, Any]:
+        """Return the state of growing windows: nothing without them."""
+        state = self._engine._state
+        if not state.newest.size:
+            return {}
+        peaks = {name: getattr(state, name)[:, slots] for name in PEAKS}
+        return {"newest": state.newest, **peaks}
 
     def restore(self, before: AggregateShape, saved: dict[str, Any], slots: Ints, size: int) -> None:
         """Restore what `spill` returned, with `size` slots. `before` is the shape of the stored queries."""
@@ -116,6 +126,10 @@ class StateStore:
         state.older[on_ladders], state.younger[on_ladders] = (
             _numbered(saved[name], head) for name in ("older", "younger")
         )
+        if "newest" in saved and state.newest.size:
+            state.newest[:] = saved["newest"]
+            for name in PEAKS:
+                getattr(state, name)[:, slots] = saved[name]
         self._engine.load({"low": saved["low"], "limbs": saved["limbs"], **state._asdict()}, self._fetch)
 
     def _store(self, low: int, high: int) -> None:
@@ -178,10 +192,10 @@ def _addends_of(segment: dict[str, Any]) -> Addends:
 
 def _rearranged(saved: dict[str, Any], before: AggregateShape, shape: AggregateShape, keys: int) -> dict[str, Any]:
     """Convert totals to the shape of another workload. New window sizes and extremes are empty."""
-    held = _rows(saved["held"], len(before.sizes), keys)
+    held = _rows(saved["held"], len(before.tracks), keys)
     had = Addends(before.powers, saved["low"], saved["limbs"])
     has = Addends(shape.powers, had.low, had.limbs) if before.powers and shape.powers else Addends(shape.powers)
-    tracks = [before.sizes.index(size) if size in before.sizes else None for size in shape.sizes]
+    tracks = [before.tracks.index(track) if track in before.tracks else None for track in shape.tracks]
     extremes = [before.extremes.index(name) if name in before.extremes else None for name in shape.extremes]
     identified = [place if before.identified else None for place in extremes] if shape.identified else []
     nothing = np.zeros((keys, has.width), np.int64)
@@ -201,7 +215,26 @@ def _rearranged(saved: dict[str, Any], before: AggregateShape, shape: AggregateS
         **{name: _picked(saved[name], extremes, NONE) for name in ("tails", "older", "younger")},
         "extremes": _picked(saved["extremes"], extremes, -np.inf),
         **{name: _picked(saved[name], identified, NONE) for name in ("ats", "ids")},
+        **_rearranged_peaks(saved, before, shape, keys, (extremes, identified)),
     }
+
+
+def _rearranged_peaks(
+    saved: dict[str, Any], before: AggregateShape, shape: AggregateShape, keys: int, picked: tuple[Any, Any]
+) -> dict[str, Any]:
+    """Convert the state of growing windows to the shape of another workload."""
+    if not any(shape.grows):
+        return {}
+    had, has = ([track for track, grows in zip(one.tracks, one.grows, strict=True) if grows] for one in (before, shape))
+    found: dict[str, Any] = {"newest": saved.get("newest", np.full(1, -NEVER))}
+    for name, columns in zip(PEAKS, (picked[0], picked[1], picked[1]), strict=True):
+        kind = np.float64 if name == "peaks" else np.int64
+        # Values have no positions and ids if the queries before did not compare rows.
+        width = saved[name].shape[-1] if name in saved else len(before.extremes)
+        nothing = np.zeros((keys, width), kind)
+        by_track = np.stack([saved[name][had.index(track)] if track in had else nothing for track in has])
+        found[name] = _picked(by_track, columns, NONE)
+    return found
 
 
 def _picked(array: Any, places: list[int | None], otherwise: Any) -> Any:
@@ -237,7 +270,7 @@ def _empty(engine: AggregateEngine, saved: dict[str, Any], size: int) -> State:
     """Return empty arrays for `size` slots and the stored partials and panes."""
     engine.addends = Addends(engine.shape.powers, saved["low"], saved["limbs"])
     fresh = engine._fresh_state()
-    tracks, extremes, width = len(engine.shape.sizes), len(engine.shape.extremes), engine.addends.width
+    tracks, extremes, width = len(engine.shape.tracks), len(engine.shape.extremes), engine.addends.width
     clock = saved["clock"]
     partials = _power(int(clock[TAIL] - clock[HEAD]) + _SPARE)
     panes = _power(int(clock[LAST_PANE] - clock[FIRST_PANE]) + 16)
@@ -252,6 +285,12 @@ def _empty(engine: AggregateEngine, saved: dict[str, Any], size: int) -> State:
         heads=np.full((tracks, size, extremes), NONE),
         dirty=np.zeros((tracks, size), bool),
         touched=np.zeros((tracks, size), np.int32),
+        **{
+            name: np.zeros(
+                (*getattr(fresh, name).shape[:1], size, *getattr(fresh, name).shape[2:]), getattr(fresh, name).dtype
+            )
+            for name in PEAKS
+        },
         scores=np.full((fresh.scores.shape[0], size), np.nan),
         slots=np.zeros(partials, np.int64),
         adds=np.zeros((partials, width), np.int64),

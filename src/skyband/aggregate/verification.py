@@ -13,56 +13,108 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from skyband.aggregate.brute_force import defined_score, meets
+from skyband.aggregate.brute_force import defined_score, in_order, meets
 from skyband.aggregate.query import AggregateTopK
 from skyband.queries.workload import Workload
-from skyband.spark.expressions import quoted, window_ends
+from skyband.spark.expressions import in_listed_windows, quoted, window_ends
+from skyband.windows import IrregularWindows
 
 __all__ = ["by_brute_force"]
 
-_AT, _KEY, _VALUE, _END, _SCORE = "__at", "__key", "__value", "__end", "__score"
+_AT, _VALUE, _END, _SCORE, _ID = "__at", "__value", "__end", "__score", "__id"
 
 
 def by_brute_force(rows: DataFrame, workload: Workload[AggregateTopK], *, time: str, id_: str | None) -> DataFrame:
     """Return all answers: query, groups, window end, rank, key and score. Rows need no id."""
     groups = list(dict.fromkeys(name for query in workload for name in query.groups))
-    found = [_answers(rows, query, groups, time) for query in workload]
+    shared = any(query.share for query in workload)
+    found = [_answers(rows, query, groups, time, id_, shared) for query in workload]
     every = found[0]
     for one in found[1:]:
         every = every.unionByName(one)
     return every
 
 
-def _answers(rows: DataFrame, query: AggregateTopK, groups: list[str], time: str) -> DataFrame:
+def _answers(
+    rows: DataFrame, query: AggregateTopK, groups: list[str], time: str, id_: str | None, shared: bool
+) -> DataFrame:
     kept = rows if query.where is None else rows.where(sf.expr(query.where))
     mine = {name: f"__group_{place}" for place, name in enumerate(query.groups)}
-    value = sf.lit(0.0) if query.value is None else sf.expr(query.value).cast("double")
+    keys = {text: f"__key_{place}" for place, text in enumerate(query.key_columns)}
+    value = sf.lit(0.0) if query.value is None else sf.expr(query.value)
+    if query.items != "values":
+        value = value.cast("double")
     objects = kept.select(
         sf.unix_micros(sf.col(quoted(time)).cast("timestamp")).alias(_AT),
-        sf.expr(str(query.key)).alias(_KEY),
+        *(sf.expr(text).alias(column) for text, column in keys.items()),
         value.alias(_VALUE),
+        (sf.lit(None) if id_ is None else sf.col(quoted(id_))).alias(_ID),
+        *([] if query.delete is None else [sf.expr(query.delete).cast("boolean").alias("__delete")]),
         *(sf.expr(name).alias(column) for name, column in mine.items()),
     )
-    objects = _without_nan(objects).where(f"{_AT} is not null and {_KEY} is not null and {_VALUE} is not null")
-    windowed = objects.withColumn(_END, sf.explode(window_ends(query.window, sf.col(_AT))))
+    objects = _without_nan(objects)
+    if query.delete is not None:
+        deleted = sf.when(sf.col("__delete"), sf.lit(float("nan"))).otherwise(sf.col(_VALUE))
+        objects = objects.withColumn(_VALUE, deleted)
+    # dropna would drop NaN, too, which stands for a delete.
+    objects = objects.where(" and ".join(f"{name} is not null" for name in (_AT, _VALUE, *keys.values())))
+    if isinstance(query.window, IrregularWindows):
+        windowed, start = in_listed_windows(objects, _AT, query.window, (rows, time), _END), sf.col("__start")
+    else:
+        windowed = objects.withColumn(_END, sf.explode(window_ends(query.sliding, sf.col(_AT))))
+        start = sf.col(_END) - query.sliding.size
     if query.full_only:
         first = objects.agg(sf.min(_AT)).first()
-        windowed = windowed.where(sf.col(_END) - query.window.size >= (first[0] if first and first[0] else 0))
-    listed = sf.udf(partial(meets, query), "boolean", useArrow=False)(sf.collect_list(_VALUE))
+        windowed = windowed.where(start >= (first[0] if first and first[0] else 0))
+    listed = sf.udf(partial(meets, query), "boolean", useArrow=False)(_values(query))
     met = sf.lit(True) if query.having is None else listed
-    scored = windowed.groupBy(_END, *mine.values(), _KEY).agg(_score(query), sf.max(_AT).alias(_AT), met.alias("__met"))
+    values = _values(query).alias("__values")
+    scored = windowed.groupBy(_END, *mine.values(), *keys.values()).agg(
+        _score(query), sf.max(_AT).alias(_AT), met.alias("__met"), *([values] if query.totals else [])
+    )
     best_first = Window.partitionBy(_END, *mine.values()).orderBy(
-        sf.col(_SCORE).asc() if query.ascending else sf.col(_SCORE).desc(), sf.col(_AT).desc(), sf.col(_KEY).desc()
+        sf.col(_SCORE).asc() if query.ascending else sf.col(_SCORE).desc(),
+        sf.col(_AT).desc(),
+        *(sf.col(column).desc() for column in keys.values()),
     )
     ranked = scored.where(f"__met and not isnan({_SCORE})").withColumn("rank", sf.row_number().over(best_first))
-    return ranked.where(f"rank <= {query.k}").select(
+    ranked = ranked.where(f"rank <= {query.k}").withColumn("__share", sf.lit(None).cast("double"))
+    if query.totals:
+        ranked = _with_totals(ranked, scored, query, [_END, *mine.values()], list(keys.values()))
+    share = [sf.col("__share").alias("share")] if shared else []
+    return ranked.select(
         sf.lit(query.name).alias("query"),
         *((sf.col(mine[name]) if name in mine else sf.lit(None)).alias(name) for name in groups),
         sf.timestamp_micros(sf.col(_END)).alias("window_end"),
         sf.col("rank"),
-        sf.col(_KEY).alias("key"),
+        *(sf.col(column).alias("key" if len(keys) == 1 else text) for text, column in keys.items()),
         sf.col(_SCORE).alias("score"),
+        *share,
     )
+
+
+def _with_totals(
+    ranked: DataFrame, scored: DataFrame, query: AggregateTopK, windows: list[str], keys: list[str]
+) -> DataFrame:
+    """Add the share of each score, and a row for all other keys of a window."""
+    score = sf.udf(defined_score(query), "double", useArrow=False)
+    every = sf.flatten(sf.collect_list("__values"))
+    same = [scored[name].eqNullSafe(sf.col(f"__of{name}")) for name in windows]
+    totals = scored.groupBy(*(sf.col(name).alias(f"__of{name}") for name in windows)).agg(score(every).alias("__total"))
+    named = ranked.select(*(sf.col(name).alias(f"__of{name}") for name in (*windows, *keys)))
+    others = scored.join(named, [*same, *(scored[key] == sf.col(f"__of{key}") for key in keys)], "left_anti")
+    rest = others.groupBy(*windows).agg(score(every).alias(_SCORE))
+    last = ranked.groupBy(*(sf.col(name).alias(f"__of{name}") for name in windows)).agg(
+        (sf.max("rank") + 1).alias("rank")
+    )
+    more = rest.join(last, [rest[name].eqNullSafe(sf.col(f"__of{name}")) for name in windows])
+    if query.others:
+        ranked = ranked.unionByName(more.select(*windows, _SCORE, "rank"), allowMissingColumns=True)
+    if not query.share:
+        return ranked
+    found = ranked.join(totals, [ranked[name].eqNullSafe(sf.col(f"__of{name}")) for name in windows])
+    defined = f"__total <> 0 and not isnan(__total) and abs(__total) < double('infinity') and not isnan({_SCORE})"
+    return found.withColumn("__share", sf.expr(f"case when {defined} then {_SCORE} / __total end"))
 
 
 def _without_nan(objects: DataFrame) -> DataFrame:
@@ -76,9 +128,21 @@ def _without_nan(objects: DataFrame) -> DataFrame:
     return objects.select(*columns)
 
 
+def _values(query: AggregateTopK) -> Column:
+    """Return the values of a key; in the order of its rows, if it matters: null ids are first, NaN is last."""
+    if not in_order(query):
+        return sf.collect_list(_VALUE)
+    return sf.transform(sf.sort_array(sf.collect_list(sf.struct(_AT, _ID, _VALUE))), lambda row: row[_VALUE])
+
+
 def _score(query: AggregateTopK) -> Column:
     score = defined_score(query)
-    in_sql = {"count": sf.count(_VALUE), "max": sf.max(_VALUE), "min": sf.min(_VALUE)}.get(query.aggregate)
+    in_sql = {
+        "count": sf.count(_VALUE),
+        "max": sf.max(_VALUE),
+        "min": sf.min(_VALUE),
+        "count_distinct": sf.count_distinct(_VALUE),
+    }.get(query.aggregate)
     if in_sql is None:
-        in_sql = sf.udf(score, "double", useArrow=False)(sf.collect_list(_VALUE))
+        in_sql = sf.udf(score, "double", useArrow=False)(_values(query))
     return in_sql.cast("double").alias(_SCORE)

@@ -15,13 +15,16 @@ from skyband.workload_file import read_workload
 __all__ = ["send"]
 
 TIMEOUT = 60.0  # seconds
+LONGEST_READ = 86_400.0  # seconds that a job may take to read the past of a query
 
 
-def send(path: Path, message: dict[str, Any], *, as_json: bool, timeout: float = TIMEOUT) -> None:
+def send(path: Path, message: dict[str, Any], *, as_json: bool, timeout: float | None = None) -> None:
     """Send a message to the running job of a file and print the reply.
 
     Raises InvalidInputError if there is no running job or if it rejects the message, PipelineError without a reply.
     """
+    if timeout is None:
+        timeout = LONGEST_READ if "since" in message else TIMEOUT
     reply = _reply(path, message, timeout)
     if "refused" in reply:
         raise InvalidInputError(f"{reply['refused']} The job continues unchanged.")

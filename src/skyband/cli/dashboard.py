@@ -152,7 +152,7 @@ def _folder_server(
     with (
         StopSignals() as signals,
         FolderShow(folder, file) as show,
-        PageServer(show, address_of(at, "--at"), "--at", readers, share=2) as server,
+        PageServer(show, address_of(at, "--at"), "--at", readers, share=2, raise_limit=True) as server,
     ):
         signals.defer()
         if read_first:

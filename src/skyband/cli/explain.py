@@ -46,7 +46,9 @@ def _indented(text: str) -> list[str]:
 
 def _described(stream: Stream) -> str:
     id_ = f", ties broken by {stream.id}" if stream.id else ""
-    return f"{stream.described()}; time {stream.time}, watermark {stream.watermark}{id_}"
+    emitted = stream.emission.described()
+    emitted = f"; answers {emitted}" if emitted else ""
+    return f"{stream.described()}; time {stream.time}, watermark {stream.watermark}{id_}{emitted}"
 
 
 def _explained(file: WorkloadFile, stream: str) -> str:

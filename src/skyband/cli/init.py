@@ -15,6 +15,7 @@ from skyband.connectors.file_formats import format_of
 from skyband.errors import InvalidInputError
 from skyband.jobs.engine_choice import why_no_spark
 from skyband.workload_file import sample_of, starter
+from skyband.workload_file.content_format import format_by_content
 from skyband.workload_file.data_files import is_partition, is_visible, visible_files
 
 __all__ = ["init_file", "search_data"]
@@ -23,6 +24,7 @@ _UNREADABLE = ("arrow", "avro", "duckdb", "feather", "h5", "hdf5", "ipc", "orc",
 _ARCHIVES = (".7z", ".rar", ".tar", ".xz", ".zip")
 _NOT_DATA = ("env", "node_modules", "venv")
 _MOST = 2000  # files of a subfolder that are checked
+_OPENED = 20  # of these, files that are opened because their names do not have the extension of a format
 _NUMBER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d+")
 
 
@@ -45,7 +47,8 @@ def init_file(data: Path | None, file: Path, *, force: bool) -> str:
     name = "" if file == Path("skyband.yaml") else f" {shlex.quote(str(file))}"
     about = "rows that Spark generates, because this folder contains no data" if data is None else str(data)
     missing = why_no_spark()
-    local = " --local" if missing is not None and data is not None else ""
+    is_table = sample is not None and sample.source == "delta"
+    local = " --local" if is_table or (missing is not None and data is not None) else ""
     commands = {
         f"explain{name}": "show the plan without running it",
         f"run{name}{local}": "follow the stream, live; Ctrl-C stops it",
@@ -85,8 +88,15 @@ def search_data(folder: Path) -> Path | None:
     if not folder.is_dir():
         return None
     names = sorted(path.name for path in folder.iterdir() if is_visible(path.name))
+    if (folder / "_delta_log").is_dir():
+        whole = folder.absolute()
+        raise InvalidInputError(
+            "this folder is a Delta table, and VACUUM removes files in it that are not part of the table. Use the "
+            f"parent folder: cd {shlex.quote(str(whole.parent))} && skyband init {shlex.quote(whole.name)}"
+        )
     files = [name for name in names if not (folder / name).is_dir()]
     found = [name for name in files if format_of(name)]
+    found = found or [name for name in files if format_by_content(folder / name)]
     if len(found) == 1:
         return folder / found[0]
     if found:
@@ -110,7 +120,8 @@ def search_data(folder: Path) -> Path | None:
     if unreadable:
         raise InvalidInputError(
             f"the format of the data in this folder ({_listed(unreadable)}) is not supported. Convert it to .csv, "
-            ".tsv, .jsonl or .parquet. For generated rows, run skyband init in an empty folder. Nothing was written."
+            ".tsv, .jsonl, .parquet or .avro. For generated rows, run skyband init in an empty folder. Nothing was "
+            "written."
         )
     return None
 
@@ -121,7 +132,8 @@ def _is_unreadable(file: Path) -> bool:
 
 
 def _has_data(folder: Path) -> bool:
-    return any(format_of(file.name) for file in islice(visible_files(folder), _MOST))
+    seen = list(islice(visible_files(folder), _MOST))
+    return any(format_of(file.name) for file in seen) or any(map(format_by_content, seen[:_OPENED]))
 
 
 def _glob_for(found: Sequence[str], files: Sequence[str]) -> str | None:

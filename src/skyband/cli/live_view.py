@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -42,8 +42,15 @@ def await_end(
 class Follower:
     """Show the newest answers on a console, live while a job runs and once more at its end."""
 
-    def __init__(self, out: Console, queries: Callable[[], Sequence[Query]], board: Board | None) -> None:
+    def __init__(
+        self,
+        out: Console,
+        queries: Callable[[], Sequence[Query]],
+        board: Board | None,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
         self._out, self._board, self._current_queries = out, board, queries
+        self._labels = labels or {}  # by query: the column that names its rows
 
     def follow(self, running: Run | LocalRun, stop: threading.Event, seconds: float | None = None) -> bool:
         """Draw until the job has ended, a stop is requested, or `seconds` have passed; return whether it has ended."""
@@ -61,10 +68,16 @@ class Follower:
         return self._current_queries() if self._board is not None else ()
 
     def print_newest(self) -> None:
-        """Print the newest answers."""
+        """Print the newest answers, and before them the last full window of a bounded input."""
         newest = self._newest()
         for query in self._queries:
-            for part in newest_answer(query, newest[query.name], ROWS_AT_THE_END):
+            label = self._labels.get(query.name)
+            full = None if self._board is None or query.axis != "time" else self._board.last_full(query.name)
+            if full is not None:
+                for part in newest_answer(query, full, ROWS_AT_THE_END, "last full window ends", label):
+                    self._out.print(part)
+            when = None if full is None else "the input ends in the newest window, until"
+            for part in newest_answer(query, newest[query.name], ROWS_AT_THE_END, when, label):
                 self._out.print(part)
 
     def _screen(self, running: Run | LocalRun) -> RenderableType:
@@ -76,7 +89,7 @@ class Follower:
             foot.add_row(ProgressBar(total=tasks or None, completed=done, pulse=not tasks, width=60))
         else:
             foot.add_row(state_line(metrics))
-        return screen(self._queries, self._newest(), self._out.height, foot)
+        return screen(self._queries, self._newest(), self._out.height, foot, self._labels)
 
     def _newest(self) -> dict[str, pa.Table | None]:
         return {} if self._board is None else {query.name: self._board.newest(query.name) for query in self._queries}

@@ -250,13 +250,19 @@ def add(
     sql: Annotated[str, typer.Argument(help="The query in SQL: 'name: TOPK price, 10 OVER 1 HOUR EVERY 5 MINUTES'.")],
     file: Of = STARTER,
     stream: Stream = None,
+    since: Annotated[
+        str | None,
+        typer.Option(help="With --local runs: read the past, so that windows from so long ago are complete."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Add a query to a running job.
 
-    The reply states the first window that is complete.
+    The reply states the first window that is complete. With --since, rows that the stream has read before are read
+    again for the query, and its first answer is complete.
     """
-    _send(file, {"kind": "add", "sql": sql, "stream": stream}, as_json=as_json)
+    message = {"kind": "add", "sql": sql, "stream": stream} | ({} if since is None else {"since": since})
+    _send(file, message, as_json=as_json)
 
 
 @ctl.command()

@@ -66,8 +66,8 @@ def run_file(
     command = f"skyband run {shlex.quote(str(path))}"
     if engine == "local" and page is not None and page.allow_control:
         raise UnsupportedError(
-            "--allow-control is not supported with --local: the queries of a local run cannot change while it runs. "
-            "Remove one of the options; nothing was started."
+            "--allow-control is not supported with --local: the dashboard changes only queries of runs on Spark. "
+            "Remove one of the options, and change queries with `skyband ctl`; nothing was started."
         )
 
     chosen = engine or _chosen(file, mode, talk, fresh=fresh)
@@ -209,7 +209,7 @@ class _ShownJob:
         if self._page is not None:
             self._page.begin(running, self._pulse)
             self._page.announce(talk)
-        follower = Follower(self._out, lambda: self._shown(running.file), self._board)
+        follower = Follower(self._out, lambda: self._shown(running.file), self._board, self._file.labels)
         try:
             with (
                 self._control_server(running),
@@ -264,6 +264,7 @@ class _ShownJob:
 
     def _watchers(self, family: Family) -> list[Wanted]:
         from skyband.connectors.memory import Board  # noqa: PLC0415
+        from skyband.connectors.row_identity import groups_of  # noqa: PLC0415
         from skyband.sharding.delivery import Wanted  # noqa: PLC0415
 
         terminals = [sink for sink in self._file.sinks if sink.type == "terminal"]
@@ -272,12 +273,13 @@ class _ShownJob:
             self._lines.append(lines)
             return [Wanted(lines, sink.output, sink.queries) for sink in terminals] or [Wanted(lines, "answers")]
         found = []
+        queries = [query for workload in self._file.workloads.values() for query in workload]
         for sink in terminals:
             if sink.output == "changes":
                 found.append(Wanted(self._plain(), "changes", sink.queries))
             elif self._is_terminal() or self._mode == "once":
-                self._board = self._board or Board()
-                found.append(Wanted(self._board, "both" if family.supports("changes") else "answers", sink.queries))
+                self._board = self._board or Board(last_full=self._mode == "once", groups=groups_of(queries))
+                found.append(Wanted(self._board, "both", sink.queries))
             else:
                 found.append(Wanted(self._plain(), "answers", sink.queries))
         return found

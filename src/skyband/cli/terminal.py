@@ -16,6 +16,7 @@ from rich.text import Text
 from skyband.queries import Query
 from skyband.queries.answer_schema import CHANGE_COLUMNS
 from skyband.queries.families import FAMILIES
+from skyband.sharding.emission import FINAL, marks_in, marks_of
 
 __all__ = [
     "COUNTED",
@@ -49,6 +50,7 @@ _REASONS = {
 WIDEST = 120
 MOST_QUERIES = 8
 MOST_COLUMNS = 6  # columns of the row itself
+ROWS_OF_A_GROUP = 3  # at least, where there is room
 LEAST_ROWS = 3
 LONGEST = 40  # characters of a cell
 _OURS = (*FAMILIES["topk"].answers.names, *(column.name for column in CHANGE_COLUMNS))
@@ -62,63 +64,114 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def screen(
-    queries: Sequence[Query], newest: Mapping[str, pa.Table | None], height: int, foot: RenderableType
+    queries: Sequence[Query],
+    newest: Mapping[str, pa.Table | None],
+    height: int,
+    foot: RenderableType,
+    labels: Mapping[str, str] | None = None,
 ) -> RenderableType:
-    """The live view: as many queries as fit, each with the first rows of its newest window."""
+    """The live view: as many queries as fit, each with the first rows of its newest window.
+
+    `labels` has the columns that name the rows of queries.
+    """
     shown = queries[:MOST_QUERIES]
     most = max(LEAST_ROWS, (height - 4) // max(1, len(shown)) - 3)
     parts: list[RenderableType] = []
     for query in shown:
-        parts += newest_answer(query, newest.get(query.name), min(most, 20))
+        parts += newest_answer(query, newest.get(query.name), min(most, 20), label=(labels or {}).get(query.name))
     if len(queries) > len(shown):
         parts.append(Text(f"\n… and {len(queries) - len(shown)} more queries", "dim"))
     return Padding(Group(*parts, foot), (0, 1))
 
 
-def newest_answer(query: Query, rows: pa.Table | None, most: int) -> tuple[Text, RenderableType]:
-    """Title of a query and the first rows of its newest window; `rows` is None before the first window."""
-    table = Text("  no window has ended yet", "dim italic") if rows is None else window_table(query, rows, most)
-    return query_title(query, rows), table
+def newest_answer(
+    query: Query, rows: pa.Table | None, most: int, when: str | None = None, label: str | None = None
+) -> tuple[Text, RenderableType]:
+    """Title of a query and the first rows of its newest window; `rows` is None before the first window.
+
+    `when` introduces the end of the window in the title, `label` is the column that names a row.
+    """
+    table = Text("  no window has ended yet", "dim italic") if rows is None else window_table(query, rows, most, label)
+    return query_title(query, rows, when), table
 
 
-def query_title(query: Query, rows: pa.Table | None) -> Text:
+def query_title(query: Query, rows: pa.Table | None, when: str | None = None) -> Text:
     """The query's name and headline, and the end or time of its newest window."""
-    when = "window ends" if query.moment == "window_end" else "at"
+    when = when if when is not None else "window ends" if query.moment == "window_end" else "at"
     end = "" if rows is None or not rows.num_rows else f"   {when} {cell(rows[query.moment][0].as_py())}"
+    if rows is not None and marks_of(rows).get(FINAL, True) is False:
+        end += ", so far"
     return Text.assemble("\n", (_clean(query.name), "bold cyan"), f": {query.headline}", (end, "dim"))
 
 
-def window_table(query: Query, rows: pa.Table, most: int) -> Table:
-    """Table of a window's first rows; for a grouped query, of the groups with the best scores."""
+def window_table(query: Query, rows: pa.Table, most: int, label: str | None = None) -> Table:
+    """Table of a window's first rows; for a grouped query by group, those with the best scores first.
+
+    The column `label`, if the rows have it, is the first after the rank.
+    """
     moves = _moves(rows, query)
     if "change" in rows.column_names:
         rows = rows.filter(pc.is_null(rows["change"]))
-    if query.groups:
-        rows = rows.sort_by([("score", "ascending" if query.ascending else "descending")])
     groups = [name for name in query.groups if name in rows.column_names]
-    others = [name for name in rows.column_names if name not in (*_OURS, query.moment, *groups)]
-    others = [name for name in others if rows[name].null_count < rows.num_rows][:MOST_COLUMNS]
+    ours = (*_OURS, query.moment, *groups, *marks_in(rows.column_names))
+    others = [name for name in rows.column_names if name not in ours]
+    names = [name for name in others if label is not None and name.lower() == label.lower()][:1]
+    others = [name for name in others if rows[name].null_count < rows.num_rows and name not in names][:MOST_COLUMNS]
+    shown_columns = [*names, "score", *others]
+    keys = [name for name in ("key", *getattr(query, "key_columns", ())) if name in shown_columns]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in groups:
+        table.add_column(_clean(name), justify="right" if _is_number(rows[name].type) else "left", no_wrap=True)
     table.add_column("#", justify="right", style="bold", no_wrap=True)
     if moves is not None:
         table.add_column("", no_wrap=True)
-    for name in [*groups, "score", *others]:
+    for name in shown_columns:
         table.add_column(_clean(name), justify="right" if _is_number(rows[name].type) else "left", no_wrap=True)
-    for row in rows.slice(0, most).to_pylist():
-        moved = [] if moves is None else [moves.get((*(row[name] for name in groups), row["rank"]), Text("=", "dim"))]
-        cells = [Text(cell(row[name])) for name in [*groups, "score", *others]]
-        table.add_row(str(row["rank"]), *moved, *cells)
-    if rows.num_rows > most:
-        table.add_row("…", *([""] if moves is not None else []), Text(f"{rows.num_rows - most} more", "dim"))
+    shown, left = _by_group(query, rows, groups, most) if groups else (rows.slice(0, most).to_pylist(), "")
+    before: list[Any] | None = None
+    for row in shown:
+        group = [row[name] for name in groups]
+        moved = [] if moves is None else [moves.get((*group, row["rank"]), Text("=", "dim"))]
+        named = [Text("" if group == before else cell(value)) for value in group]
+        before = group
+        cells = [Text(cell(row[name])) for name in shown_columns]
+        if getattr(query, "others", False) and all(row[name] is None for name in keys):
+            cells[shown_columns.index(keys[0])] = Text("(all others)", "dim italic")
+        table.add_row(*named, str(row["rank"]), *moved, *cells)
+    left = left or (f"{rows.num_rows - most} more" if rows.num_rows > most else "")
+    if left and groups:
+        table.add_row(Text(f"… {left}", "dim"))
+    elif left:
+        table.add_row("…", *([""] if moves is not None else []), Text(left, "dim"))
     return table
 
 
+def _by_group(query: Query, rows: pa.Table, groups: Sequence[str], most: int) -> tuple[list[dict[str, Any]], str]:
+    """Return the first rows of the groups with the best scores, and a text on the groups without room."""
+    ordered = rows.sort_by([("score", "ascending" if query.ascending else "descending")])
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in ordered.to_pylist():
+        found.setdefault(tuple(map(repr, (row[name] for name in groups))), []).append(row)
+    each = max(1, most // max(1, min(len(found), most // ROWS_OF_A_GROUP or 1)))
+    shown: list[dict[str, Any]] = []
+    count = 0
+    for mine in found.values():
+        if shown and len(shown) + min(each, len(mine)) > most:
+            break
+        shown += sorted(mine, key=lambda row: (row["rank"] is None, row["rank"]))[:each]
+        count += 1
+    more = len(found) - count
+    return shown, f"{more:,} more group{'s' if more > 1 else ''}" if more else ""
+
+
 def move(change: str, rank: int | None, old_rank: int | None) -> Text:
-    """A row's change since the previous window: new, out, up or down."""
+    """A row's change since the previous window: new, out, up or down; = for other values at the same rank."""
     if change == "entered":
         return Text("new", "bold green")
     if change == "left":
         return Text("out", "dim red")
+    if change == "updated":
+        return Text("=", "dim")
     places = (old_rank or 0) - (rank or 0)
     return Text(f"▲{places}", "green") if places > 0 else Text(f"▼{-places}", "red")
 

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from skyband.cli.spark_session import progress, spark_for
 from skyband.cli.terminal import cell, console, dropped_rows, spoken
+from skyband.connectors.files import FilesSource
 from skyband.errors import InvalidInputError
 from skyband.queries.families import family_of, refuse_unsupported
 from skyband.workload_file import WorkloadFile, read_workload
@@ -56,10 +57,12 @@ def verify_file(
 
 
 def _is_only_local(file: WorkloadFile, talk: Any) -> bool:
-    """Return whether the file can be verified without Spark, and Spark is missing; print it."""
+    """Return whether the file can be verified without Spark, and Spark is missing or cannot read it; print it."""
     from skyband.jobs.engine_choice import why_no_spark, why_not_local  # noqa: PLC0415 - loads compiled code
 
-    missing = why_no_spark()
+    streams = (file.streams[name] for name in file.workloads)
+    readers = (one.by_tasks_only for one in streams if isinstance(one, FilesSource))
+    missing = next(filter(None, readers), None) or why_no_spark()
     if missing is None or why_not_local(file) is not None:
         return False
     talk.print(f"verifies in this process, without Spark: {missing}", soft_wrap=True)

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["ENDING", "Format", "format_of", "is_packed", "is_tabs"]
+__all__ = ["ENDING", "Format", "format_of", "is_blocked", "is_packed", "is_tabs"]
 
-Format = Literal["parquet", "csv", "json", "text"]
+Format = Literal["parquet", "csv", "json", "avro", "text"]
 
 _FORMATS: dict[str, Format] = {
+    "avro": "avro",
     "csv": "csv",
     "tsv": "csv",
     "json": "json",
@@ -50,6 +51,11 @@ def is_tabs(path: str) -> bool:
     """
     ending = re.search(ENDING, path)
     return ending is not None and ending[1].lower() == "tsv"
+
+
+def is_blocked(kind: str | None) -> bool:
+    """Whether files of a format are binary and have parts that can be read by themselves: row groups, blocks."""
+    return kind in ("parquet", "avro")
 
 
 def is_packed(path: str) -> bool:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from skyband.connectors.csv_headers import FileShape, shape_of
+from skyband.connectors.envelope_rows import CORRUPT, envelope_type, unwrapped
 from skyband.connectors.files import FilesSource
 from skyband.connectors.source import Reading
 from skyband.connectors.sources import RECORD, WRONG
@@ -76,6 +77,8 @@ def read_files(
 
     `query_text` is all text in which queries can name columns; None: read every column.
     """
+    if stream.envelope is not None:
+        return _unwrapped_lines(reader.format("text").load(path), stream, with_record=with_record)
     kind, fields = str(stream.format), list(shape.fields)
     if marks := _marks_lines(stream, options):
         fields.append(st.StructField(_LINE, st.StringType()))
@@ -97,6 +100,31 @@ def read_files(
     ]
     kept = [sf.col(quoted(name)) for name in (*shape.names.values(), *partitions, *([RECORD] if others else []))]
     return rows.select(*kept, (sf.lit(None).cast("string") if wrong is None else wrong).alias(WRONG))
+
+
+def _unwrapped_lines(lines: DataFrame, stream: FilesSource, *, with_record: bool) -> DataFrame:
+    """Return the rows in lines that are envelopes, and the problem of each; empty lines are skipped."""
+    row = stream.schema or {}
+    partitions = [column for column in lines.columns if column != "value"]
+    text = sf.try_validate_utf8(sf.col("value"))
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+    record = sf.struct(
+        sf.col("_metadata.file_path").alias("file"),
+        sf.lit(None).cast("long").alias("row"),
+        sf.col("value"),
+    )
+    parsed = lines.where(sf.trim("value") != "").select(
+        sf.from_json(text, envelope_type(row), options).alias(_LINE),
+        *(sf.col(quoted(name)) for name in partitions),
+        *([record.alias(RECORD)] if with_record else []),
+    )
+    columns, is_wrong = unwrapped(sf.col(_LINE), row)
+    problem = "the line is not a Debezium envelope of a row that matches the schema"
+    return parsed.select(
+        *(column.alias(name) for name, column in columns.items()),
+        *(sf.col(quoted(name)) for name in parsed.columns if name != _LINE),
+        sf.when(is_wrong, problem).alias(WRONG),
+    )
 
 
 def _options(stream: FilesSource) -> dict[str, Any]:

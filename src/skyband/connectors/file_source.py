@@ -24,9 +24,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from skyband.connectors.arrow.paths import listed_files
+from skyband.connectors.arrow.paths import is_document, listed_files
 from skyband.connectors.arrow.splits import Split, balanced, splits_of
 from skyband.connectors.dead_folder import clear_staged
+from skyband.connectors.file_formats import is_blocked
 from skyband.connectors.file_scan import FileScan
 from skyband.errors import InvalidInputError
 from skyband.spark.envelope_columns import SCANNED
@@ -128,6 +129,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         A list that was written before a crash and not planned by Spark is read first.
         """
+        self._opened_log.require(start[_OFFSET])
         if self._opened_log.last > start[_OFFSET]:
             return {_OFFSET: self._opened_log.last}
         new = self._new_files() if self._pending is None else self._pending
@@ -140,6 +142,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the parts of the files of the lists between two offsets, one for each task."""
         if self._scan.letters is not None:
             clear_staged(Path(self._scan.letters))  # of an attempt of this micro-batch that failed
+        self._opened_log.require(end[_OFFSET])
         entries = [self._checked(entry) for entry in self._opened_log.between(start[_OFFSET], end[_OFFSET])]
         return _parts(self._scan, entries, self._admission.tasks, self._timely.position(end))
 
@@ -185,8 +188,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def _parts(scan: FileScan, entries: Sequence[FileEntry], tasks: int, timely: int = NEVER) -> list[InputPartition]:
     files = [(Path(entry.path), entry.size or 0) for entry in entries]
     kind = str(scan.stream.format)
-    # A Parquet file without bytes is not complete. If unreadable files are reported, it is one of them.
-    splits = splits_of(kind, files, tasks, keep_empty=kind == "parquet" and scan.stream.skips_unreadable)
+    # A Parquet or Avro file without bytes is not complete. If unreadable files are reported, it is one of them.
+    keep_empty = is_blocked(kind) and scan.stream.skips_unreadable
+    splits = splits_of(kind, files, tasks, keep_empty=keep_empty, whole=is_document(scan.stream))
     return [_Part(some, timely) for some in balanced(splits, tasks)]
 
 

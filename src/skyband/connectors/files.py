@@ -1,9 +1,9 @@
-"""File connectors: read rows from CSV, JSON and Parquet files, write answers to Parquet, JSON lines and CSV files."""
+"""File connectors: read rows from CSV, JSON, Parquet and Avro files, write answers to Parquet, JSON lines and CSV."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from pydantic import Field
 
+from skyband.connectors.envelope import Envelope, added_columns, envelope_rules
 from skyband.connectors.file_formats import ENDING, Format, format_of, is_tabs
 from skyband.connectors.kinds import Schema, given
 from skyband.connectors.section import Wrong
@@ -53,6 +54,11 @@ class FilesSource(ParsedSource):
         "(s3a://, hdfs://, file:/) is passed through unchanged.",
         examples=["trades.csv", "trades/*.parquet", "s3a://bucket/trades"],
     )
+    envelope: Envelope | None = Field(
+        default=None,
+        description="What surrounds the row in a line of JSON. debezium: a change event with before, after, op and "
+        "ts_ms; rows have the columns of schema, op (c, r, u or d) and op_time.",
+    )
     options: dict[str, Scalar] = Field(
         default={},
         repr=False,
@@ -88,7 +94,7 @@ class FilesSource(ParsedSource):
         if isinstance(raw.get("path"), str) and "format" not in raw and not format_of(raw["path"]):
             yield (
                 "format",
-                f"is missing and cannot be determined from the path {raw['path']!r}; write csv, json or parquet.",
+                f"is missing and cannot be determined from the path {raw['path']!r}; write csv, json, parquet or avro.",
             )
         if has_scheme(raw.get("dead_letters")):
             yield "dead_letters", f"{raw['dead_letters']!r} is not a local folder; use a path without a scheme."
@@ -98,14 +104,27 @@ class FilesSource(ParsedSource):
                     "unreadable_files",
                     "dead_letters requires the folder dead_letters:, in which the skipped files are listed.",
                 )
-            if raw.get("reader") == "spark":
+            if raw.get("reader") == "spark" and _format_in(raw) != "avro":
                 yield (
                     "unreadable_files",
                     "dead_letters cannot be combined with reader: spark, because Spark's reader stops at such a file.",
                 )
+        if raw.get("reader") == "spark" and _format_in(raw) == "avro":
+            yield "reader", "'spark' cannot be combined with Avro files, which Spark's own readers do not support."
         if raw.get("format") == "text":
-            yield "format", "'text' is for source: kafka; files are parquet, csv or json."
+            yield "format", "'text' is for source: kafka; files are parquet, csv, json or avro."
+        yield from _envelope_rules(raw)
         yield from super().rules(raw)
+
+    @classmethod
+    def given_columns(cls, raw: Mapping[str, Any]) -> Iterable[str]:
+        """Return the declared columns, and those that an envelope adds.
+
+        >>> list(FilesSource.given_columns({"schema": {"k": "int"}, "envelope": "debezium"}))
+        ['k', 'op', 'op_time']
+        """
+        own = list(super().given_columns(raw))
+        return [*own, *added_columns(raw)] if own else []
 
     def read(self, how: Reading) -> DataFrame:
         """Return the rows of the files and the problem of each."""
@@ -138,9 +157,25 @@ class FilesSource(ParsedSource):
         return self.dead_letters
 
     @property
+    def by_tasks_only(self) -> str | None:
+        """Why Spark's reader cannot read the files, if it cannot."""
+        return None if self.format != "avro" else "Spark itself has no reader of Avro files."
+
+    @property
     def skips_unreadable(self) -> bool:
         """Whether files that cannot be read are skipped and reported; else the stream stops."""
         return self.unreadable_files == "dead_letters"
+
+
+def _format_in(raw: Mapping[str, Any]) -> Any:
+    """Return the format that the keys of a stream denote."""
+    return raw["format"] if "format" in raw else format_of(str(raw.get("path", "")))
+
+
+def _envelope_rules(raw: Mapping[str, Any]) -> Wrong:
+    yield from envelope_rules({**raw, "format": _format_in(raw)})
+    for option in raw["options"] if raw.get("envelope") and isinstance(raw.get("options"), dict) else ():
+        yield ("options", option), "is not supported with envelope; an event is one line of JSON."
 
 
 class FileSink(SinkModel):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
+from skyband.connectors.alerts import alerts_of, wrong_conditions
+from skyband.connectors.envelope import Envelope, added_columns, envelope_rules
 from skyband.connectors.file_formats import Format
 from skyband.connectors.kafka_values import Part, Servers, Starting, Topic, Topics
 from skyband.connectors.kinds import Schema, absent, given
@@ -20,6 +22,7 @@ from skyband.connectors.source import ParsedSource, Reading
 from skyband.connectors.values import Count, Scalar, Text
 from skyband.errors import PipelineError, UnsupportedError
 from skyband.paths import absolute, has_scheme
+from skyband.sharding.emission import marks_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +58,7 @@ class KafkaSource(ParsedSource):
         "time": "name the column with the event time; kafka_timestamp is the time of the record",
     }
     conditions: ClassVar[tuple[Schema, ...]] = (
-        {"properties": {"format": {"not": {"const": "parquet"}}}},
+        {"properties": {"format": {"not": {"enum": ["parquet", "avro"]}}}},
         {"if": {"properties": {"format": {"const": "text"}}}, "then": absent(["schema"]), "else": given("schema")},
         {"if": given("topic"), "then": absent(["topic_pattern"]), "else": given("topic_pattern")},
     )
@@ -68,6 +71,16 @@ class KafkaSource(ParsedSource):
     source: Literal["kafka"] = Field(default="kafka", description="the records of Kafka topics")
     format: Format = Field(
         description="The format of record values: json (an object), csv (a line) or text (one column named value)."
+    )
+    envelope: Envelope | None = Field(
+        default=None,
+        description="What surrounds the row in a value. debezium: a change event with before, after, op and ts_ms. "
+        "Rows have the columns of schema, op (c, r, u or d) and op_time. Tombstones are ignored.",
+    )
+    tombstones: Literal["delete", "ignore"] | None = Field(
+        default=None,
+        description="What a record without a value means. delete: a row with op d and no other column, whose key is "
+        "kafka_key; other rows have op u. ignore: nothing. Default: it is malformed; with an envelope, ignore.",
     )
     options: dict[str, Scalar] = Field(
         default={},
@@ -138,6 +151,7 @@ class KafkaSource(ParsedSource):
                 "offsets require topic, not topic_pattern; set topic, or write earliest, latest or a time.",
             )
         yield from _value_rules(raw)
+        yield from envelope_rules(raw)
         yield from _dead_letter_rules(raw)
         yield from _option_rules(raw)
         yield from super().rules(raw)
@@ -150,7 +164,7 @@ class KafkaSource(ParsedSource):
         ['value', 'kafka_key']
         """
         own = ["value"] if raw.get("format") == "text" else list(super().given_columns(raw))
-        return [*own, *(f"kafka_{part}" for part in RECORD_PARTS)] if own else []
+        return [*own, *added_columns(raw), *(f"kafka_{part}" for part in RECORD_PARTS)] if own else []
 
     def read(self, how: Reading) -> DataFrame:
         """Return the rows in the values of the records and the problem of each."""
@@ -205,10 +219,20 @@ class KafkaSink(SinkModel):
         examples=[{"kafka.security.protocol": "SSL", "kafka.compression.type": "zstd"}],
     )
 
+    when: list[Text] | None = Field(
+        default=None,
+        min_length=1,
+        description="Send alerts instead of answers, as a sink of type alerts does; with output: changes.",
+        examples=[["enters top 3"]],
+    )
+
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """Check that options belong to the Kafka client and do not repeat a key."""
+        """Check conditions, and that options belong to the Kafka client and do not repeat a key."""
         yield from _option_rules(raw)
+        yield from wrong_conditions(raw)
+        if "when" in raw and raw.get("output") != "changes":
+            yield "when", "needs output: changes, because alerts are made from changes."
         for option in _options(raw):
             if not option.startswith("kafka."):
                 yield ("options", option), "is not an option of the Kafka client; those begin with kafka."
@@ -235,6 +259,7 @@ class TopicWriter:
         self._spark = opening.spark
         self._options: dict[str, Any] = {**client_options(sink.servers, sink.options), "topic": sink.topic}
         self._workload = opening.workload
+        self._when = sink.when
 
     def take(self, batch: int, rows: pa.Table) -> None:
         """Send the answers of a micro-batch in one task, so that the messages of a key stay in window order."""
@@ -245,7 +270,11 @@ class TopicWriter:
         from skyband.connectors.kafka_records import reject_missing_connector
         from skyband.spark.spark_errors import first_line
 
-        keys, values = zip(*messages(rows, {query.name: query.groups for query in self._workload()}), strict=True)
+        groups = {query.name: query.groups for query in self._workload()}
+        sent = list(messages(rows, groups) if self._when is None else _alerts(rows, self._when, groups))
+        if not sent:
+            return
+        keys, values = zip(*sent, strict=True)
         table = pa.table({"key": pa.array(keys, pa.string()), "value": pa.array(values, pa.string())})
         frame = self._spark.createDataFrame(table).coalesce(1)
         try:
@@ -256,6 +285,12 @@ class TopicWriter:
                 f"answers cannot be sent to topic {self._options['topic']!r} ({first_line(error)}). The stream "
                 "stopped; no answers are lost. Make the topic writable and run it again."
             ) from None
+
+
+def _alerts(rows: pa.Table, when: Sequence[str], groups: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
+    """Yield the key and value of each alert."""
+    for alert in alerts_of(rows, when, groups):
+        yield alert["key"], _json(alert)
 
 
 def messages(rows: pa.Table, groups: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, str]]:
@@ -273,6 +308,7 @@ def messages(rows: pa.Table, groups: dict[str, tuple[str, ...]]) -> Iterator[tup
     spelled = {name.lower(): name for name in rows.column_names}
     named = {query: [spelled.get(group.lower(), group) for group in of] for query, of in groups.items()}
     bounds = [name for name in ("window_start", "window_end", "time") if name in rows.column_names][:2]
+    marks = marks_in(rows.column_names)
 
     def answer_of(row: dict[str, Any]) -> tuple[Any, ...]:
         return (row["query"], *(row[name] for name in (*named[row["query"]], *bounds)))
@@ -281,7 +317,9 @@ def messages(rows: pa.Table, groups: dict[str, tuple[str, ...]]) -> Iterator[tup
         mine = list(answer)
         query = mine[0]["query"]
         key = {name: mine[0][name] for name in ("query", *named[query])}
-        common = {**key, **{name: mine[0][name] for name in bounds}}
+        common = {**key, **{name: mine[0][name] for name in (*bounds, *marks)}}
+        if marks:  # a topic that is compacted then retains the last answer of each window
+            key[bounds[-1]] = mine[0][bounds[-1]]
         each = [{name: value for name, value in row.items() if name not in common} for row in mine]
         yield _json(key), _json({**common, "rows": each})
 
@@ -300,6 +338,8 @@ def _value_rules(raw: Mapping[str, Any]) -> Wrong:
     kind = raw.get("format")
     if kind == "parquet":
         yield "format", "'parquet' is a file format, but a record's value is one row; write json, csv or text."
+    if kind == "avro":
+        yield "format", "'avro' is supported for files, not for the values of records; write json, csv or text."
     if kind in ("json", "csv") and "schema" not in raw:
         yield (
             "schema",

@@ -9,6 +9,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from skyband.connectors.envelope import DELETE, OP, UPSERT
+from skyband.connectors.envelope_rows import CORRUPT, envelope_type, unwrapped
 from skyband.connectors.kafka import KafkaSource, client_options
 from skyband.connectors.sources import RECORD, WRONG
 from skyband.errors import InvalidInputError, MissingDependencyError
@@ -20,7 +22,6 @@ __all__ = ["LARGEST", "read_records", "reject_missing_connector", "rows_of"]
 LARGEST = 1 << 20  # bytes of a value; the default maximum message size of a broker
 _ROW = f"{HIDDEN}row"
 _TEXT = f"{HIDDEN}text"
-_CORRUPT = f"{HIDDEN}corrupt"
 # Options of Spark's source. Other options that do not begin with kafka. go to the parser of values.
 _OF_THE_SOURCE = {
     "failondataloss",
@@ -77,17 +78,28 @@ def rows_of(records: DataFrame, stream: KafkaSource, *, with_record: bool = Fals
         .otherwise("the value is not valid UTF-8")
     )
     others = [sf.col(quoted(name)) for name in records.columns if name not in ("value", _TEXT)]
+    tombstones = stream.tombstones or ("ignore" if stream.envelope is not None else None)
+    if tombstones == "ignore":
+        records = records.where(value.isNotNull())
+    elif tombstones == "delete":
+        unfit = sf.when(value.isNotNull(), unfit)
+        others.insert(0, sf.when(value.isNull(), DELETE).otherwise(UPSERT).alias(OP))
     if stream.format == "text":
         return records.select(text.alias("value"), *others, unfit.alias(WRONG))
     found = records.select(
         _parsed(stream, text).alias(_ROW), *others, sf.coalesce(unfit, _trailing_text(stream)).alias(WRONG)
     )
-    row = sf.col(_ROW)
+    row, names = sf.col(_ROW), [sf.col(quoted(name)) for name in records.columns if name not in ("value", _TEXT)]
+    names = [sf.col(OP), *names] if tombstones == "delete" else names
     misfit = f"the value is not a {_noun(stream)} that matches the schema"
-    wrong = sf.when(row.isNull() | row[_CORRUPT].isNotNull(), sf.coalesce(WRONG, sf.lit(misfit))).otherwise(
-        sf.col(WRONG)
-    )
-    return found.select(*(row[name].alias(name) for name in stream.schema or {}), *others, wrong.alias(WRONG))
+    is_wrong, columns = row.isNull() | row[CORRUPT].isNotNull(), {name: row[name] for name in stream.schema or {}}
+    if stream.envelope is not None:
+        columns, is_wrong = unwrapped(row, stream.schema or {})
+        misfit = "the value is not a Debezium envelope of a row that matches the schema"
+    elif tombstones == "delete":
+        is_wrong &= sf.col(OP) != DELETE
+    wrong = sf.when(is_wrong, sf.coalesce(WRONG, sf.lit(misfit))).otherwise(sf.col(WRONG))
+    return found.select(*(column.alias(name) for name, column in columns.items()), *names, wrong.alias(WRONG))
 
 
 class reject_missing_connector:  # noqa: N801 - used like a function
@@ -152,13 +164,15 @@ def _parsed(stream: KafkaSource, text: Column) -> Column:
     if stream.format == "text":
         return text
     shape = ", ".join(f"{quoted(name)} {kind}" for name, kind in (stream.schema or {}).items())
-    shape = f"{shape}, {_CORRUPT} string"
+    shape = f"{shape}, {CORRUPT} string"
+    if stream.envelope is not None:
+        shape = envelope_type(stream.schema or {})
     given = {
         name: _spelled(value)
         for name, value in stream.options.items()
         if not name.startswith("kafka.") and name.lower() not in _OF_THE_SOURCE
     }
-    options = {**given, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+    options = {**given, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     return sf.from_csv(text, shape, options) if stream.format == "csv" else sf.from_json(text, shape, options)
 
 

@@ -18,6 +18,8 @@ from pyspark.sql.types import StructField, StructType
 from skyband.connectors.arrow.paths import listed_files, on_spark, option, refuse_options
 from skyband.connectors.arrow.rows import LocalRows, open_files
 from skyband.connectors.csv_headers import FileShape
+from skyband.connectors.delta_source import DeltaSource
+from skyband.connectors.file_columns import columns_of_tasks, shape_of_tasks
 from skyband.connectors.file_rows import shape_of_files
 from skyband.connectors.file_scan import FileScan, Watched
 from skyband.connectors.files import FilesSource
@@ -145,12 +147,18 @@ class FileInput(RowInput):
         letters: str | None = None,
     ) -> None:
         """`letters` is a folder in which tasks stage dead letters; Spark's reader must not read the files then."""
+        if isinstance(stream, DeltaSource):
+            raise UnsupportedError(
+                f"stream {name!r}: source delta is supported in runs without Spark. Run the file with --local."
+            )
         self._name, self._stream, self._spark = name, stream, spark
         self.streaming, self.by_spark = streaming, stream.reader == "spark"
         self._at_once = at_once  # one micro-batch takes all available files
         self._counted = counted  # whether the rows of a batch are observed
         self._letters = letters
-        if stream.skips_unreadable or letters is not None:
+        if stream.by_tasks_only is not None:
+            self.tasks_only = f"{stream.by_tasks_only} So the stream stopped. Change what is not supported."
+        elif stream.skips_unreadable or letters is not None:
             self.tasks_only = _CANNOT_SKIP if stream.skips_unreadable else _LETTERS_OF_TASKS
         self._shape: FileShape | None = None  # the columns of the files
         self._observations: dict[bool, Observation] = {}  # by whether tasks read the rows
@@ -174,6 +182,9 @@ class FileInput(RowInput):
     def open(self, time: str, workload: Workload[Any], *, streaming: bool, number: int = 0) -> DataFrame:
         """Return the rows as a data frame that Spark reads."""
         stream, spark, name = self._timed(time), self.session, self._name
+        if stream.by_tasks_only is not None:
+            self._shape = shape = shape_of_tasks(spark, name, stream)
+            return columns_of_tasks(spark, name, stream, shape, streaming=streaming)
         with reported_as_stream(name):
             self._shape = shape = shape_of_files(spark, name, stream)
         if streaming:

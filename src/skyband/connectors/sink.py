@@ -43,7 +43,7 @@ class SinkModel(Kind):
     output: Literal["answers", "changes"] = Field(
         default="answers",
         description="answers: every window in full. changes: rows that entered, left or moved since the previous "
-        "window; for queries of type topk.",
+        "window.",
     )
     queries: list[Text] | None = Field(
         default=None,

@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field
 
@@ -14,6 +14,7 @@ from skyband.connectors.file_formats import Format
 from skyband.connectors.kinds import Kind
 from skyband.connectors.section import Wrong, nearest, shown
 from skyband.connectors.values import Gap, Scalar, SqlType, Text
+from skyband.sharding.emission import Emission
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,10 +91,32 @@ class SourceModel(Kind):
         description="How far a row may be behind the newest row. Later rows are late: they are dropped and counted.",
         examples=["10 seconds", "0 seconds"],
     )
+    emit: Literal["final", "provisional"] = Field(
+        default="final",
+        description="final: a window is emitted once, when the watermark has reached its end. provisional: open "
+        "windows are also emitted, whenever their answer has changed; the column final marks the last ones. topk only.",
+    )
+    provisional_every: Gap | None = Field(
+        default=None,
+        description="How much event time is between two provisional answers, at least. Default: every micro-batch.",
+        examples=["10 seconds"],
+    )
+    allowed_lateness: Gap | None = Field(
+        default=None,
+        description="How far a row may be behind the watermark and still be used. Final windows whose answers it "
+        "changes are emitted again, with a higher number in the column revision. Default: late rows are not used. topk "
+        "only.",
+        examples=["5 minutes"],
+    )
     id: Text | None = Field(
         default=None,
         description="The column that breaks ties: at equal score and time, the row with the larger id ranks higher.",
     )
+
+    @property
+    def emission(self) -> Emission:
+        """When answers are emitted."""
+        return Emission.parsed(self.emit, self.provisional_every, self.allowed_lateness)
 
     def read(self, how: Reading) -> DataFrame:
         """Return the rows before computed columns are added. If `marks_malformed`, includes the problem column."""
@@ -124,8 +147,10 @@ class SourceModel(Kind):
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """Check time_format; if all columns are known, check that time and id name one of them."""
+        """Check time_format and emit; if all columns are known, check that time and id name one of them."""
         yield from _time_rules(raw)
+        if raw.get("provisional_every") is not None and raw.get("emit", "final") != "provisional":
+            yield "provisional_every", "is only for emit: provisional; no window is emitted before its end."
         given = list(cls.given_columns(raw))
         known = [*given, *(raw["columns"] if _is_map(raw.get("columns")) else [])]
         lower = {name.lower() for name in known}

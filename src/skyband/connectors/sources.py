@@ -18,7 +18,16 @@ from skyband.sharding.row_source import HIDDEN
 from skyband.spark.expressions import TIMES, quoted, reason, unlogged
 from skyband.spark.spark_errors import first_line
 
-__all__ = ["RECORD", "WRONG", "dead_letters_of", "named_in", "open_batch", "open_stream", "reported_as_stream"]
+__all__ = [
+    "RECORD",
+    "WRONG",
+    "dead_letters_of",
+    "named_in",
+    "open_batch",
+    "open_stream",
+    "reported_as_stream",
+    "valid_rows",
+]
 
 # The columns that mark malformed rows and records on their way through Spark.
 WRONG = f"{HIDDEN}wrong"  # the column with the problem of a record; null: no problem
@@ -56,7 +65,7 @@ def open_stream(
         # Count before dropping. The observation also keeps Spark from evaluating the record parser twice.
         name_of_counts = f"skyband_source_{number}" if number else "skyband_source"
         rows = rows.observe(name_of_counts, sf.count(WRONG).alias("malformed"))
-    return _valid_rows(name, stream, rows)
+    return valid_rows(name, stream, rows)
 
 
 def open_batch(
@@ -77,7 +86,7 @@ def open_batch(
     rows = read_rows(stream, Reading(spark, name, streaming=False, query_text=named_in(stream, asked), shape=shape))
     if counted is not None:
         rows = rows.observe(counted, sf.count(sf.lit(1)).alias("rows"), sf.count(WRONG).alias("malformed"))
-    return _valid_rows(name, stream, rows)
+    return valid_rows(name, stream, rows)
 
 
 def dead_letters_of(
@@ -101,7 +110,7 @@ def read_rows(stream: SourceModel, how: Reading) -> DataFrame:
         return rows.withColumn(WRONG, sf.coalesce(WRONG, no_time))
 
 
-def _valid_rows(name: str, stream: SourceModel, rows: DataFrame) -> DataFrame:
+def valid_rows(name: str, stream: SourceModel, rows: DataFrame) -> DataFrame:
     """Return the well-formed rows, with computed columns and time."""
     if stream.marks_malformed:
         rows = rows.where(sf.col(WRONG).isNull()).drop(WRONG)

@@ -76,7 +76,7 @@ def _read_only(show: Show, engine: EngineView) -> dict[str, Callable[[Request], 
     def board(request: Request) -> Response:
         show.refresh()
         name, group = query_of(request), group_of(request)
-        return _found(boards.board(history, name, group, moment_in(request)), name, group)
+        return _found(boards.board(history, name, group, moment_in(request), _label(request)), name, group)
 
     def groups(request: Request) -> Response:
         show.refresh()
@@ -87,13 +87,13 @@ def _read_only(show: Show, engine: EngineView) -> dict[str, Callable[[Request], 
     def moments(request: Request) -> Response:
         show.refresh()
         name, group = query_of(request), group_of(request)
-        found = boards.moments(history, name, group)
-        return _found(None if found is None else {"moments": found}, name, group)
+        return _found(boards.moments(history, name, group), name, group)
 
     def ranks(request: Request) -> Response:
         show.refresh()
         name, group = query_of(request), group_of(request)
-        return _found(boards.ranks_over_time(history, name, group, number_of(request, "last", 120, 2_000)), name, group)
+        last = number_of(request, "last", 120, 2_000)
+        return _found(boards.ranks_over_time(history, name, group, last, _label(request)), name, group)
 
     def engine_numbers(_: Request) -> Response:
         return _json(engine.with_trail())
@@ -116,6 +116,11 @@ def _read_only(show: Show, engine: EngineView) -> dict[str, Callable[[Request], 
         "engine": engine_numbers,
         "plan": plan,
     }
+
+
+def _label(request: Request) -> str | None:
+    """Return the chosen label column; None for the one of the query, an empty text for the ids."""
+    return request.query_params.get("label")
 
 
 def _events(show: Show, engine: EngineView, notifier: Notifier) -> Callable[[Request], Any]:

@@ -88,8 +88,7 @@ class LiveShow:
         """Process pending answers and a changed workload; return the version of the history."""
         with self._lock:
             if self._file is not None and (file := self._file()).workloads is not self._workloads:
-                ids = {name: stream.id for name, stream in file.streams.items()}
-                self._queries = query_infos(file.workloads, ids)
+                self._queries = query_infos(file)
                 self.history.set_queries(self._queries)
                 self._workloads = file.workloads
                 self.version += 1

@@ -6,20 +6,26 @@ import json
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import islice, pairwise
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.dashboard.history import FoundWindow, History, WindowSpan
-from skyband.dashboard.query_info import ADDED_COLUMNS, QueryInfo
+from skyband.dashboard.query_info import QueryInfo, added_columns
 from skyband.dashboard.window_spans import spelled
 from skyband.dashboard.wire import moment_text, plain
+from skyband.sharding.emission import FINAL, marks_in, marks_of
+from skyband.windows import IrregularWindows, SlidingWindow
 
 __all__ = [
     "board",
+    "gaps_of",
     "ids_of",
+    "label_column",
     "moment_of",
     "moments",
     "plain_column",
@@ -33,12 +39,17 @@ MOST_OBJECTS = 50
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def board(history: History, name: str, key: str | None = None, moment: int | None = None) -> dict[str, Any] | None:
-    """Return the board of a query, group and moment as JSON values; None if the history has no such window."""
+def board(
+    history: History, name: str, key: str | None = None, moment: int | None = None, label: str | None = None
+) -> dict[str, Any] | None:
+    """Return the board of a query, group and moment as JSON values; None if the history has no such window.
+
+    `label` is the column that names its objects; by default the one of the query.
+    """
     found = history.find(name, key, moment)
     if found is None:
         return None
-    info = history.info(name)
+    info = labelled(history.info(name), label)
 
     def moment_at(place: int) -> Any:
         return moment_text(found.moments[place], info.axis) if 0 <= place < len(found.moments) else None
@@ -51,6 +62,8 @@ def board(history: History, name: str, key: str | None = None, moment: int | Non
         "previous": moment_at(found.place - 1),
         "next": moment_at(found.place + 1),
         "newest": moment_at(len(found.moments) - 1),
+        "dropped": found.dropped,
+        **marks_of(found.window.rows),
         **_moved(found, info),
     }
 
@@ -60,42 +73,95 @@ def summary(history: History, name: str) -> dict[str, Any] | None:
     found = history.overview(name)
     if found is None:
         return None
-    windows, groups, line = found
-    newest = line[-1]
+    newest, info = found.line[-1], history.info(name)
+    breaks = set(gaps_of([window.moment for window in found.line], found.gaps, info))
+    trend: list[float | None] = []
+    for place, window in enumerate(found.line):
+        if place in breaks:
+            trend.append(None)
+        trend.append(window.last if math.isfinite(window.last) else None)
     return {
-        "moment": moment_text(newest.moment, history.info(name).axis),
-        "windows": windows,
-        "groups": groups,
+        "moment": moment_text(newest.moment, info.axis),
+        "windows": found.windows,
+        "dropped": found.dropped,
+        "groups": found.groups,
         "first": _score(newest.first),
         "last": _score(newest.last),
         "rows": newest.count,
-        "trend": [window.last if math.isfinite(window.last) else None for window in line],
+        "trend": trend,
     }
 
 
-def moments(history: History, name: str, key: str | None) -> list[Any] | None:
-    """Return the moments of a query and group that the history holds."""
-    line = history.line(name, key)
-    return None if line is None else [moment_text(window.moment, history.info(name).axis) for window in line]
-
-
-def ranks_over_time(history: History, name: str, key: str | None, last: int) -> dict[str, Any] | None:
-    """Return, for each moment, the ranks of the newest windows' objects and the scores of the first and last rank."""
-    line, info = history.line(name, key, max(1, last)), history.info(name)
-    if not line:
+def moments(history: History, name: str, key: str | None) -> dict[str, Any] | None:
+    """Return the moments of a query and group that can be read, and the number of windows that were dropped."""
+    found = history.windows(name, key)
+    if found is None:
         return None
+    axis = history.info(name).axis
+    return {"moments": [moment_text(window.moment, axis) for window in found[0]], "dropped": found[1]}
+
+
+def labelled(info: QueryInfo, label: str | None) -> QueryInfo:
+    """Return the description with another label column; unchanged for None."""
+    return info if label is None else replace(info, label=label)
+
+
+def ranks_over_time(
+    history: History, name: str, key: str | None, last: int, label: str | None = None
+) -> dict[str, Any] | None:
+    """Return, for each moment, the ranks of the newest windows' objects and the scores of the first and last rank.
+
+    `gaps` has the indexes of the windows that do not follow directly after the window before them.
+    """
+    found, info = history.thinned_line(name, key, max(1, last)), labelled(history.info(name), label)
+    if found is None or not found[0]:
+        return None
+    line, dropped = found
     ids = [ids_of(window.rows, info) for window in line]
     objects = _foremost(ids)
     ranks = [_ranks(window, mine, objects) for window, mine in zip(line, ids, strict=True)]
+    names = _names(line, ids, info)
     return {
         "moments": [moment_text(window.moment, info.axis) for window in line],
+        "gaps": gaps_of([window.moment for window in line], dropped, info),
+        "dropped": sum(dropped[1:]),
         "first": [_score(window.first) for window in line],
         "last": [_score(window.last) for window in line],
         "objects": [
-            {"id": object_, "ranks": [mine[place] for mine in ranks]}
+            {
+                "id": object_,
+                **({"label": names[key]} if (key := text_of_id(object_)) in names else {}),
+                "ranks": [mine[place] for mine in ranks],
+            }
             for place, object_ in enumerate(plain_column(objects))
         ],
     }
+
+
+def gaps_of(moments: Sequence[int], dropped: Sequence[int], info: QueryInfo) -> list[int]:
+    """Return the indexes of windows before which the query had no answer for at least one window.
+
+    `dropped` has, for each window, the number of answered windows before it that are not in the sequence.
+
+    >>> gaps_of([10, 20, 50, 60], [0, 0, 0, 0], QueryInfo("q", "s", "topk"))
+    [2]
+    >>> gaps_of([10, 20, 50, 60], [0, 0, 2, 0], QueryInfo("q", "s", "topk"))
+    []
+    """
+    steps = [after - before for before, after in pairwise(moments)]
+    if not steps:
+        return []
+    # Queries answered at moments may be answered more often than they ask for.
+    window = None if info.query is None or info.query.moment != "window_end" else info.query.window
+    if isinstance(window, IrregularWindows):
+        between = (window.ends_between(before, after) for before, after in pairwise(moments))
+        return [place for place, ends in enumerate(between, 1) if any(islice(ends, dropped[place] + 1, None))]
+    slide = (
+        window.slide
+        if isinstance(window, SlidingWindow)
+        else min(step // (1 + gone) for step, gone in zip(steps, dropped[1:], strict=True))
+    )
+    return [place for place, step in enumerate(steps, 1) if step > slide * (dropped[place] + 1)]
 
 
 def moment_of(text: str) -> int:
@@ -120,23 +186,31 @@ def _moved(found: FoundWindow, info: QueryInfo) -> dict[str, Any]:
     rows = found.window.rows
     ids = plain_column(ids_of(rows, info))
     ranks = rows["rank"].to_pylist()
+    label = label_column(rows, info)
     old: dict[str, int] = {}
     gone: list[dict[str, Any]] = []
     if found.before is not None:
         before = found.before.rows
-        columns = (ids_of(before, info), before["rank"], _column(before, "score"))
+        columns = [ids_of(before, info), before["rank"], _column(before, "score")]
+        if (named := label_column(before, info)) is not None:
+            columns.append(before[named])
         here = set(map(text_of_id, ids))
-        for value, rank, score in zip(*map(plain_column, columns), strict=True):
+        for value, rank, score, *name in zip(*map(plain_column, columns), strict=True):
             known = text_of_id(value)
             if known not in old:  # for an object with several ranks, use the best
                 old[known] = rank
                 if known not in here:
-                    gone.append({"id": value, "old_rank": rank, "score": score})
+                    gone.append({"id": value, "old_rank": rank, "score": score, **({"label": name[0]} if name else {})})
     groups = {column.lower() for column in info.groups}
-    own = [name for name in rows.column_names if name not in ADDED_COLUMNS and name.lower() not in groups]
+    added = added_columns(rows.column_names)
+    own = [name for name in rows.column_names if name not in added and name.lower() not in groups]
     details = {name: plain_column(rows[name]) for name in own}
     scores = plain_column(_column(rows, "score"))
     extra = {name: plain_column(rows[name]) for name in _EXTRA if name in rows.column_names}
+    if FINAL in marks_in(rows.column_names) and pa.types.is_boolean(rows[FINAL].type):
+        extra["final"] = plain_column(rows[FINAL])
+    if label is not None:
+        extra["label"] = plain_column(rows[label])
     shown = []
     for place, (rank, id_, score) in enumerate(zip(ranks, ids, scores, strict=True)):
         before_it = old.get(text_of_id(id_))
@@ -174,7 +248,8 @@ def ids_of(rows: pa.Table, info: QueryInfo) -> pa.Array | pa.ChunkedArray:
         return pa.array(
             [None if value is None else text_of_id(value) for value in plain_column(rows[column])], pa.string()
         )
-    own = [name for name in rows.column_names if name not in ADDED_COLUMNS and name not in info.groups]
+    added = added_columns(rows.column_names)
+    own = [name for name in rows.column_names if name not in added and name not in info.groups]
     whole = zip(*(plain_column(rows[name]) for name in own), strict=True) if own else ((),) * rows.num_rows
     return pa.array([" · ".join(map(text_of_id, row)) for row in whole], pa.string())
 
@@ -205,6 +280,21 @@ def id_column(rows: pa.Table, info: QueryInfo) -> str | None:
                 return "stream"  # streams are ranked, not their tuples
             return name
     return None
+
+
+def label_column(rows: pa.Table, info: QueryInfo) -> str | None:
+    """Return the column that names objects; None if their ids do."""
+    return None if info.label is None else spelled(rows, info.label)
+
+
+def _names(line: Sequence[WindowSpan], ids: Sequence[Any], info: QueryInfo) -> dict[str, Any]:
+    """Return the newest name of each object by the text of its id; empty without a label column."""
+    found: dict[str, Any] = {}
+    for window, mine in zip(line, ids, strict=True):
+        column = label_column(window.rows, info)
+        if column is not None:
+            found |= zip(map(text_of_id, plain_column(mine)), plain_column(window.rows[column]), strict=True)
+    return found
 
 
 def _foremost(ids: Sequence[pa.ChunkedArray]) -> pa.Array:

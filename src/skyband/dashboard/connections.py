@@ -28,6 +28,7 @@ USUAL_PORT = 8765
 FIRST = 10.0  # seconds until a request must be complete, from the connect or from the previous response
 SLOWEST = 60.0  # seconds that a client may block a write
 FEWEST = 4
+BACKLOG = 1024  # connections that the system holds until they are accepted; it may allow fewer
 PAUSE = 0.05  # seconds to wait if the reserved descriptor does not help
 _OUT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 21\r\n\r\ntoo many connections\n"
@@ -76,7 +77,7 @@ def bound(address: Address, option: str) -> socket.socket:
     for port in ports:
         try:
             family = socket.getaddrinfo(address.host, port, type=socket.SOCK_STREAM)[0][0]
-            return socket.create_server((address.host, port), family=family, backlog=128)
+            return socket.create_server((address.host, port), family=family, backlog=BACKLOG)
         except OSError as error:
             if error.errno == errno.EADDRINUSE and port != ports[-1]:
                 continue
@@ -87,8 +88,11 @@ def bound(address: Address, option: str) -> socket.socket:
     raise AssertionError("one of the ports was tried last")
 
 
-def most_connections(most: int, share: int) -> int:
+def most_connections(most: int, share: int, *, raise_limit: bool = False) -> int:
     """Return the limit of connections: `most`, or 1/`share` of the process's descriptor limit if that is less.
+
+    `raise_limit` first raises the soft limit of this process, as far as its hard limit allows: many systems start
+    processes with 1,024 descriptors. A process that serves and does nothing else can do so.
 
     >>> 4 <= most_connections(128, share=8) <= 128
     True
@@ -97,7 +101,13 @@ def most_connections(most: int, share: int) -> int:
         import resource  # noqa: PLC0415 - not available on Windows
     except ImportError:
         return most
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = most * share
+    if raise_limit and soft < wanted and soft != resource.RLIM_INFINITY:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, allowed), hard))
+            soft = max(soft, allowed)
     return most if soft == resource.RLIM_INFINITY else max(FEWEST, min(most, soft // share))
 
 

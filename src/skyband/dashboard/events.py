@@ -34,6 +34,7 @@ class Notifier:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: set[asyncio.Event] = set()
         self.closed = False
+        self.wakes = 0  # number of times that listeners were woken
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> None:
         """Set the event loop in which the listeners run."""
@@ -71,6 +72,7 @@ class Notifier:
         return len(self._waiting)
 
     def _wake(self) -> None:
+        self.wakes += 1
         for event in self._waiting:
             event.set()
 
@@ -144,7 +146,9 @@ class Listener:
             return None
         # A retried micro-batch creates new windows with the same content; only the comparison with the previous
         # window may differ.
-        content = packed([newest["group"], newest["moment"], [(row["id"], row["score"]) for row in newest["rows"]]])
+        marks = newest.get("final"), newest.get("revision")
+        rows = [(row["id"], row["score"]) for row in newest["rows"]]
+        content = packed([newest["group"], newest["moment"], *marks, rows])
         digest = blake2b(content, digest_size=16).digest()
         self._boards[watched] = (found.window.number, digest)
         return None if digest == sent else newest

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from skyband.dashboard.folder_contents import Contents, FileAnswers, read_answers
+from skyband.dashboard.archive import FolderArchive
+from skyband.dashboard.folder_contents import Contents, FileAnswers, is_partial, read_answers
 from skyband.dashboard.history import MOST_BYTES, History
 from skyband.dashboard.query_info import QueryInfo, query_infos
 from skyband.errors import InvalidInputError
@@ -59,14 +60,16 @@ class FolderShow:
         self.version = 0
         self._folder, self._file = folder, file
         self._most = MOST_BYTES
-        known = (
-            {} if file is None else query_infos(file.workloads, {name: one.id for name, one in file.streams.items()})
-        )
+        known = {} if file is None else query_infos(file)
         only = next(iter(file.workloads)) if file is not None and len(file.workloads) == 1 else self.title
         self._contents = Contents(folder, self.title, only, known)
         self.history.set_queries(known)
         self._seen: dict[Path, _Seen] = {}
         self._failed: dict[Path, str] = {}  # by file: the last error, to log it once
+        self._partial: set[Path] = set()  # files of which the history has only a part, or nothing
+        self.history.archive = FolderArchive(
+            self._contents, lambda: dict(self._seen), lambda: set(self._partial), self._is_incomplete
+        )
         self._unsettled = False  # whether files must be read again, because labels or groups of queries changed
         self._shape: tuple[int, Mapping[str, QueryInfo]] = (0, {})
         self._scanning, self._lock = threading.Lock(), threading.Lock()
@@ -89,12 +92,14 @@ class FolderShow:
             for path in gone:
                 del self._seen[path]
                 self._failed.pop(path, None)
+                self._partial.discard(path)
                 self._forget(path)
             fresh = [path for path, seen in there.items() if self._seen.get(path) != seen]
             worth = self._newest(fresh, there)
             for path in fresh:
                 self._seen[path] = there[path]
             for path in set(fresh).difference(worth):
+                self._partial.add(path)
                 self._forget(path)
             for path in worth:
                 self._read(path)
@@ -194,7 +199,16 @@ class FolderShow:
 
     def _found(self, path: Path) -> FileAnswers:
         contents = self._contents
-        return read_answers(path, contents.source(path), contents.stream(path), self._most, contents.varying)
+        found = read_answers(path, contents.source(path), contents.stream(path), self._most, contents.varying)
+        if is_partial(path, self._most):
+            self._partial.add(path)
+        else:
+            self._partial.discard(path)
+        return found
+
+    def _is_incomplete(self) -> bool:
+        """Return whether the files have windows that the history does not hold."""
+        return bool(self._partial) or self.history.has_dropped
 
     def _item(self, path: Path, found: FileAnswers) -> tuple[str, str, pa.Table] | None:
         """Return a file's entry for the history; None if its rows cannot be sorted."""

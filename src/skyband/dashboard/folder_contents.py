@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from skyband.queries.answer_schema import moment_of
 from skyband.queries.families import inferred_family
 from skyband.windows import IrregularWindows
 
-__all__ = ["Contents", "FileAnswers", "NoAnswersError", "read_answers"]
+__all__ = ["Contents", "FileAnswers", "NoAnswersError", "is_partial", "read_answers"]
 
 MOST_SIZES = 8  # window lengths per query and file; with more, the length counts as variable
 
@@ -40,12 +40,21 @@ class FileAnswers(NamedTuple):
     codes: Any
 
 
-def read_answers(path: Path, source: Source, name: str, most: int, varying: Collection[str] = ()) -> FileAnswers:
+def read_answers(
+    path: Path,
+    source: Source,
+    name: str,
+    most: int,
+    varying: Collection[str] = (),
+    columns: Callable[[list[str]], list[str]] | None = None,
+    only: pc.Expression | None = None,
+) -> FileAnswers:
     """Read a file. `name` is the query name of rows without one. Above `most` bytes, read only the last row groups.
 
-    Queries with windows of different lengths are in `varying`; others are distinguished by the length.
+    Queries with windows of different lengths are in `varying`; others are distinguished by the length. `columns`
+    chooses the columns to read, and `only` the rows.
     """
-    rows = _ranked(_rows(path, most))
+    rows = _ranked(_rows(path, most) if columns is None and only is None else _part(path, columns, only))
     rows = with_query(rows, name)
     names, queries = coded(rows["query"])
     moment_column(rows)  # raises if it is neither a time nor a number
@@ -63,14 +72,35 @@ def read_answers(path: Path, source: Source, name: str, most: int, varying: Coll
     return FileAnswers(rows, idents, codes)
 
 
+def _names(file: pq.ParquetFile) -> list[str]:
+    """Return the columns of a file of answers; raise NoAnswersError if it has no answers."""
+    names = list(file.schema_arrow.names)
+    if not is_answers(names):
+        raise NoAnswersError("the file must have the column rank, and window_end or time")
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise NoAnswersError(f"duplicate column {twice[0]!r}")
+    return names
+
+
+def _part(path: Path, columns: Callable[[list[str]], list[str]] | None, only: pc.Expression | None) -> pa.Table:
+    """Return some columns and rows of a file."""
+    with pq.ParquetFile(path) as file:
+        names = _names(file)
+    wanted = None if columns is None else columns(names)
+    return pq.read_table(path, columns=wanted, filters=only, partitioning=None)
+
+
+def is_partial(path: Path, most: int) -> bool:
+    """Return whether a file exceeds `most` bytes, so that only a part of it is read."""
+    with pq.ParquetFile(path) as file:
+        sizes = [int(file.metadata.row_group(place).total_byte_size) for place in range(file.num_row_groups)]
+        return sum(sizes) > most
+
+
 def _rows(path: Path, most: int) -> pa.Table:
     """Return the rows of a file, or of its last row groups if it exceeds `most` bytes."""
     with pq.ParquetFile(path) as file:
-        names = file.schema_arrow.names
-        if not is_answers(names):
-            raise NoAnswersError("the file must have the column rank, and window_end or time")
-        if twice := [name for name, count in Counter(names).items() if count > 1]:
-            raise NoAnswersError(f"duplicate column {twice[0]!r}")
+        _names(file)
         sizes = [file.metadata.row_group(place).total_byte_size for place in range(file.num_row_groups)]
         first, total = len(sizes), 0
         while first > 0 and (first == len(sizes) or total + sizes[first - 1] <= most):
@@ -170,6 +200,10 @@ class Contents:
             return False
         self._alone.add(path)
         return True
+
+    def is_labelled(self, ident: Ident) -> bool:
+        """Return whether a query has a label."""
+        return ident in self._labels
 
     def table(self, found: FileAnswers) -> pa.Table:
         """Return the rows of a file for the history: with query labels, sorted by window."""

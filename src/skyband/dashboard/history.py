@@ -1,28 +1,30 @@
 """The history of answers: a bounded store of final windows, by query and group.
 
 The answers of a micro-batch stay in Arrow columns, and a window is a slice of their rows. The limits are a number of
-windows per query and group, and a number of bytes in total. The oldest windows are removed first. The newest window of
-each query and group is retained if possible, because the page shows it.
+windows per query and group, and a number of bytes in total. Beyond them, older windows are thinned: a sample of them
+stays, and the number of those removed is known. The newest window of each query and group is retained if possible,
+because the page shows it. With an archive, windows that were removed are read from it.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from skyband.dashboard.change_log import NewWindow
-from skyband.dashboard.query_info import ADDED_COLUMNS, QueryInfo
+from skyband.dashboard.query_info import QueryInfo, added_columns
 from skyband.dashboard.window_spans import Line, WindowSpan
 from skyband.dashboard.window_store import WindowStore
 from skyband.dashboard.wire import Group
 from skyband.data.wide_timestamps import with_far_times_as_text
 from skyband.rate_limited_log import RateLimitedLog
 
-__all__ = ["MOST_BYTES", "MOST_WINDOWS", "History", "Line", "WindowSpan"]
+__all__ = ["MOST_BYTES", "MOST_WINDOWS", "Archive", "History", "Line", "StoredWindow", "WindowSpan"]
 
 MOST_WINDOWS = 1000  # of a query and group
 MOST_BYTES = 192 << 20
@@ -37,6 +39,38 @@ class FoundWindow(NamedTuple):
     before: WindowSpan | None
     place: int
     moments: list[int]
+    dropped: int = 0  # windows between the previous window and this one that cannot be read
+
+
+class Overview(NamedTuple):
+    """The numbers of a query, and the newest windows of its leading group."""
+
+    windows: int
+    dropped: int
+    groups: int
+    line: list[WindowSpan]
+    gaps: list[int]  # for each of these windows, the number of windows dropped before it
+
+
+class StoredWindow(NamedTuple):
+    """A window without its rows."""
+
+    moment: int
+    start: int | None
+    rows: int
+
+
+class Archive(Protocol):
+    """Answers outside the history, from which it reads windows that it does not hold."""
+
+    def windows(self, name: str, key: str) -> list[StoredWindow]:
+        """Return all windows of a query and group, by moment; nothing if the history has them all."""
+
+    def window(self, name: str, key: str, moment: int) -> WindowSpan | None:
+        """Read one window."""
+
+    def may_have_unread(self, moment: int) -> bool:
+        """Return whether rows that the history never got may have windows at or after a moment."""
 
 
 class _Pending(NamedTuple):
@@ -70,6 +104,7 @@ class History:
         self._taken: Mapping[str, QueryInfo] | None = None  # the queries last passed to put_all
         self._columns: dict[str, tuple[str, ...]] = {}  # of answers, by stream
         self._listeners: list[Callable[[], None]] = []
+        self.archive: Archive | None = None
 
     @property
     def version(self) -> int:
@@ -80,6 +115,12 @@ class History:
     def shape(self) -> int:
         """A number that changes whenever the columns of a query change."""
         return self._store.shape
+
+    @property
+    def has_dropped(self) -> bool:
+        """Whether the limits removed windows."""
+        with self._lock:
+            return self._store.has_dropped
 
     @property
     def bytes(self) -> int:
@@ -138,6 +179,11 @@ class History:
                 self._waiting[key] = pending._replace(rows=None)
                 self._waiting_bytes -= pending.bytes
                 return
+
+    @property
+    def settled(self) -> int | None:
+        """The version of the history; None if answers are pending. Takes no lock, so event loops can read it."""
+        return None if self._waiting else self._store.version
 
     def settle(self) -> int:
         """Cut the pending answers into windows; return the version of the history."""
@@ -215,19 +261,23 @@ class History:
             info, answered = self.info(name), self._store.queries.get(name)
             groups = {column.lower() for column in info.groups}
             columns = self._columns.get(info.stream, ()) if answered is None else answered.columns
-            return [column for column in columns if column not in ADDED_COLUMNS and column.lower() not in groups]
+            added = added_columns(columns)
+            return [column for column in columns if column not in added and column.lower() not in groups]
 
     def newest(self, stream: str) -> int | None:
         """Return the newest moment for which a stream has answers."""
         return self._store.newest.get(stream)
 
-    def overview(self, name: str) -> tuple[int, int, list[WindowSpan]] | None:
-        """Return a query's numbers of windows and groups, and its leading group's windows; None without answers."""
+    def overview(self, name: str) -> Overview | None:
+        """Return the numbers of a query and its leading group's newest windows; None without answers."""
         with self._lock:
             answered = self._store.queries.get(name)
             if answered is None or answered.leader is None or not answered.leader.windows:
                 return None
-            return answered.windows, len(answered.lines), answered.leader.windows[-60:]
+            leader = answered.leader
+            return Overview(
+                answered.windows, answered.dropped, len(answered.lines), leader.windows[-60:], leader.dropped[-60:]
+            )
 
     def find(self, name: str, key: str | None = None, moment: int | None = None) -> FoundWindow | None:
         """Return the window of a query, group and moment; by default the newest window of the leading group."""
@@ -236,18 +286,81 @@ class History:
             if line is None or not line.windows:
                 return None
             place = len(line.moments) - 1 if moment is None else line.at(moment)
-            if place is None:
-                return None
-            before = line.windows[place - 1] if place else None
-            return FoundWindow(line, line.windows[place], before, place, list(line.moments))
+            found = None
+            if place is not None:
+                before = line.windows[place - 1] if place else None
+                found = FoundWindow(line, line.windows[place], before, place, list(line.moments), line.dropped[place])
+        if self.archive is None or (found is not None and self._is_newest_of_all(found)):
+            return found
+        return self._stored(line, found, moment)
+
+    def _is_newest_of_all(self, found: FoundWindow) -> bool:
+        """Return whether a window is the newest of its line and follows the window before it, also in the archive.
+
+        The archive is not asked for its windows, because they take long to list.
+        """
+        assert self.archive is not None
+        if found.before is None or found.dropped or found.place < len(found.moments) - 1:
+            return False
+        return not self.archive.may_have_unread(found.before.moment)
 
     def line(self, name: str, key: str | None = None, last: int | None = None) -> list[WindowSpan] | None:
-        """Return the windows of a query and group, by moment."""
+        """Return the windows of a query and group that are in memory, by moment."""
+        found = self.thinned_line(name, key, last)
+        return None if found is None else found[0]
+
+    def thinned_line(
+        self, name: str, key: str | None = None, last: int | None = None
+    ) -> tuple[list[WindowSpan], list[int]] | None:
+        """Return the windows in memory, and for each the number of windows dropped before it."""
         with self._lock:
             line = self._line(name, key)
             if line is None:
                 return None
-            return line.windows[-last:] if last else list(line.windows)
+            first = max(0, len(line.windows) - last) if last else 0
+            return line.windows[first:], line.dropped[first:]
+
+    def windows(self, name: str, key: str | None = None) -> tuple[list[StoredWindow], int] | None:
+        """Return all windows that can be read, by moment, and the number of those that were dropped."""
+        with self._lock:
+            line = self._line(name, key)
+            if line is None:
+                return None
+            held = [StoredWindow(window.moment, window.start, window.count) for window in line.windows]
+            dropped = sum(line.dropped)
+        stored = [] if self.archive is None else self.archive.windows(name, line.key)
+        if not stored:
+            return held, dropped
+        both = {window.moment: window for window in (*stored, *held)}
+        return [both[moment] for moment in sorted(both)], 0
+
+    def window(self, name: str, key: str | None, moment: int) -> WindowSpan | None:
+        """Return one window, from memory or from the archive."""
+        with self._lock:
+            line = self._line(name, key)
+            if line is None:
+                return None
+            place = line.at(moment)
+            if place is not None:
+                return line.windows[place]
+        return None if self.archive is None else self.archive.window(name, line.key, moment)
+
+    def _stored(self, line: Line, found: FoundWindow | None, moment: int | None) -> FoundWindow | None:
+        """Complete a window from the archive, or find it there."""
+        assert self.archive is not None
+        windows = self.windows(line.query, line.key)
+        if windows is None or (found is not None and len(windows[0]) == len(found.moments)):
+            return found
+        moments = [window.moment for window in windows[0]]
+        wanted = found.window.moment if found is not None else moment
+        place = len(moments) if wanted is None else bisect_left(moments, wanted)
+        if place >= len(moments) or moments[place] != wanted:
+            return found
+        window = found.window if found is not None else self.window(line.query, line.key, wanted)
+        if window is None:
+            return None
+        before = self.window(line.query, line.key, moments[place - 1]) if place else None
+        return FoundWindow(line, window, before, place, moments)
 
     def groups(self, name: str, like: str = "", limit: int = 200, skip: int = 0) -> tuple[int, list[Group]]:
         """Return the number of groups of a query that contain `like`, and `limit` of them, newest answers first."""

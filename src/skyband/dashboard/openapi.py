@@ -62,7 +62,16 @@ _OPERATIONS = {
         "All queries with their columns and newest window, and the cursor from which changes can be followed.",
         (),
         {
-            "queries": [{"name": "big", "stream": "trades", "k": 3, "groups": ["symbol"], "newest": _WINDOW["moment"]}],
+            "queries": [
+                {
+                    "name": "big",
+                    "stream": "trades",
+                    "k": 3,
+                    "groups": ["symbol"],
+                    "label": None,
+                    "newest": _WINDOW["moment"],
+                }
+            ],
             "ended": False,
             "cursor": "5f0c9a12-40",
         },
@@ -75,9 +84,15 @@ _OPERATIONS = {
     ),
     "windows": _Operation(
         "The windows in the history",
-        "The moments of the windows, newest first. `next` is the value of `before` for the next page.",
+        "The moments of the windows, newest first. `dropped` more are no longer in memory. `next` is the value of "
+        "`before` for the next page.",
         (_QUERY, _GROUP, _limit("Windows per page."), _Parameter("before", "Only windows before it.", "500")),
-        {"windows": [{"moment": _WINDOW["moment"], "start": _WINDOW["start"], "rows": 3}], "total": 1, "next": None},
+        {
+            "windows": [{"moment": _WINDOW["moment"], "start": _WINDOW["start"], "rows": 3}],
+            "total": 1,
+            "dropped": 0,
+            "next": None,
+        },
     ),
     "groups": _Operation(
         "The groups of a query",
@@ -99,6 +114,7 @@ _OPERATIONS = {
             _GROUP,
             _Parameter("from", "The first moment.", _WINDOW["moment"]),
             _Parameter("to", "The last moment.", _WINDOW["moment"]),
+            _Parameter("format", "json, arrow, csv or parquet.", "csv"),
             _limit("Windows per page."),
         ),
         {"columns": ["query", "rank", "score"], "rows": [["big", 1, 191.5]], "next": None},
@@ -109,7 +125,7 @@ _OPERATIONS = {
         "Its rank in a window with the rows around it. The rank is null if the entity is not among the k best; `last` "
         "then has the score that it did not reach.",
         (_QUERY, _ID, _GROUP, _MOMENT, _Parameter("neighbours", "Rows on each side.", 2, kind="integer")),
-        {**_WINDOW, "id": "t-17", "of": 3, "rank": 1, "row": _ROW, "neighbours": [], "last": _ROW},
+        {**_WINDOW, "id": "t-17", "label": None, "of": 3, "rank": 1, "row": _ROW, "neighbours": [], "last": _ROW},
     ),
     "ranks": _Operation(
         "The ranks of one entity over time",

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skyband.queries import Query
 from skyband.queries.answer_schema import CHANGE_COLUMNS
 from skyband.queries.families import FAMILIES
-from skyband.queries.workload import Workload
+from skyband.sharding.emission import marks_in
 
-__all__ = ["ADDED_COLUMNS", "QueryInfo", "query_infos", "stream_of"]
+if TYPE_CHECKING:
+    from skyband.workload_file import WorkloadFile
+
+__all__ = ["QueryInfo", "added_columns", "query_infos", "stream_of"]
 
 # Columns that Skyband adds to the columns of the ranked row.
-ADDED_COLUMNS = frozenset(
+_ADDED = frozenset(
     {name for family in FAMILIES.values() for name in family.answers.framing}
     | {column.name for column in CHANGE_COLUMNS}
 )
+
+
+def added_columns(names: Sequence[str]) -> frozenset[str]:
+    """Return the columns of answers that are not columns of the ranked row."""
+    return _ADDED.union(marks_in(names))
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,7 @@ class QueryInfo:
     axis: str = "time"
     ascending: bool = False
     id: str | None = None  # the column that identifies objects; None: chosen from the columns of the answers
+    label: str | None = None  # the column that names objects; None: the id
     query: Query | None = field(default=None, compare=False)
 
     def is_other_than(self, other: QueryInfo) -> bool:
@@ -57,14 +66,15 @@ class QueryInfo:
             "axis": self.axis,
             "ascending": self.ascending,
             "columns": list(columns),
+            "label": self.label,
         }
 
 
-def query_infos(workloads: Mapping[str, Workload[Any]], ids: Mapping[str, str | None]) -> dict[str, QueryInfo]:
-    """Return the queries of these workloads by name. `ids` has the id column of each stream."""
+def query_infos(file: WorkloadFile) -> dict[str, QueryInfo]:
+    """Return the queries of a workload file by name."""
     return {
-        query.name: _query_info(query, stream, ids.get(stream))
-        for stream, workload in workloads.items()
+        query.name: _query_info(query, stream, file.streams[stream].id, file.labels.get(query.name))
+        for stream, workload in file.workloads.items()
         for query in workload
     }
 
@@ -80,7 +90,7 @@ def stream_of(name: str, queries: Iterable[QueryInfo]) -> dict[str, Any]:
     }
 
 
-def _query_info(query: Query, stream: str, id_: str | None) -> QueryInfo:
+def _query_info(query: Query, stream: str, id_: str | None, label: str | None) -> QueryInfo:
     return QueryInfo(
         name=query.name,
         stream=stream,
@@ -93,5 +103,6 @@ def _query_info(query: Query, stream: str, id_: str | None) -> QueryInfo:
         axis=query.axis,
         ascending=query.ascending,
         id=id_ if query.whole_rows else None,
+        label=label,
         query=query,
     )

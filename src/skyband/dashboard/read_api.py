@@ -7,14 +7,12 @@ many readers of the same window cost little.
 from __future__ import annotations
 
 import asyncio
-import gzip
-import threading
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
-from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -28,7 +26,10 @@ from skyband.dashboard.change_log import LostCursorError
 from skyband.dashboard.events import HEARTBEAT, EventStream, Notifier
 from skyband.dashboard.openapi import ARROW, openapi
 from skyband.dashboard.parameters import group_of, moment_in, number_of, query_of, text_of
+from skyband.dashboard.response_cache import EXPORTED, JSON, Content, Entry, ResponseCache, respond
+from skyband.dashboard.shared_changes import Found, Position, SharedChanges
 from skyband.dashboard.wire import moment_text, packed
+from skyband.data.json_lines import flat
 
 __all__ = ["read_routes"]
 
@@ -38,22 +39,13 @@ MOST_CHANGES = 1000
 MOST_NEIGHBOURS = 100
 MOST_GROUPS = 10_000
 LONGEST_WAIT = 60
-CACHED_BYTES = 32 << 20
-SMALL = 1024  # bytes; not worth compressing
-_JSON = "application/json"
-Reader = Callable[[Request], "Content"]
-
-
-class Content(NamedTuple):
-    """The body of a response."""
-
-    body: bytes
-    type: str = _JSON
+FORMATS = ("json", "arrow", *EXPORTED)
+Reader = Callable[[Request], Content]
 
 
 def read_routes(show: Show, notifier: Notifier) -> list[Route]:
     """Return the routes of the read API."""
-    cache = _Cache()
+    cache = ResponseCache()
     readers: dict[str, Reader] = {
         "queries": lambda _: _packed(_queries(show)),
         "window": lambda request: _window(show, request),
@@ -72,7 +64,7 @@ def read_routes(show: Show, notifier: Notifier) -> list[Route]:
 
 
 def _description(request: Request) -> Response:
-    return _respond(request, _Entry.of(_packed(openapi())))
+    return respond(request, Entry(_packed(openapi())))
 
 
 def _queries(show: Show) -> dict[str, Any]:
@@ -101,20 +93,22 @@ def _windows(show: Show, request: Request) -> Content:
     """The moments of the windows in the history, newest first, a page at a time."""
     name, group = query_of(request), group_of(request)
     limit, before = number_of(request, "limit", 100, MOST_WINDOWS), moment_in(request, "before")
-    line = show.history.line(name, group)
-    if line is None:
+    found = show.history.windows(name, group)
+    if found is None:
         raise _missing(show, name, group)
+    windows, dropped = found
     axis = show.history.info(name).axis
-    older = [window for window in reversed(line) if before is None or window.moment < before]
+    older = [window for window in reversed(windows) if before is None or window.moment < before]
     page = [
         {
             "moment": moment_text(window.moment, axis),
             "start": None if window.start is None else moment_text(window.start, axis),
-            "rows": window.count,
+            "rows": window.rows,
         }
         for window in older[:limit]
     ]
-    return _packed({"windows": page, "total": len(line), "next": page[-1]["moment"] if len(older) > limit else None})
+    following = page[-1]["moment"] if len(older) > limit else None
+    return _packed({"windows": page, "total": len(windows), "dropped": dropped, "next": following})
 
 
 def _groups(show: Show, request: Request) -> Content:
@@ -141,13 +135,28 @@ def _answers(show: Show, request: Request) -> Content:
         )
     info = show.history.info(name)
     following = None if rest is None else moment_text(rest, info.axis)
-    if ARROW in request.headers.get("accept", ""):
+    kind = request.query_params.get("format", "json")
+    if kind not in FORMATS:
+        raise HTTPException(400, f"format must be one of {', '.join(FORMATS)}, got {kind[:80]!r}.")
+    if kind in EXPORTED:
+        return exported(rows, kind)
+    if kind == "arrow" or ARROW in request.headers.get("accept", ""):
         rows = rows.replace_schema_metadata({"next": "" if following is None else str(following)})
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema) as writer:
             writer.write_table(rows)
         return Content(sink.getvalue().to_pybytes(), ARROW)
     return _packed({"columns": rows.column_names, "rows": _whole_rows(rows), "next": following})
+
+
+def exported(rows: pa.Table, kind: str) -> Content:
+    """Return rows as a file: CSV for spreadsheets, with nested values as JSON, or Parquet."""
+    sink = pa.BufferOutputStream()
+    if kind == "csv":
+        pcsv.write_csv(flat(rows), sink)
+    else:
+        pq.write_table(rows.replace_schema_metadata(), sink)
+    return Content(sink.getvalue().to_pybytes(), EXPORTED[kind])
 
 
 def _rank(show: Show, request: Request) -> Content:
@@ -176,44 +185,41 @@ def _whole_rows(rows: pa.Table) -> list[list[Any]]:
 
 def _changes(show: Show, notifier: Notifier) -> Callable[[Request], Any]:
     """The windows that are new since a cursor. With `wait`, an empty response waits for the next change."""
+    shared = SharedChanges(notifier, lambda since, limit, name: _changes_since(show, since, limit, name))
 
     async def changes(request: Request) -> Response:
         name, since = request.query_params.get("query"), request.query_params.get("since")
         limit = number_of(request, "limit", 100, MOST_CHANGES)
         wait = number_of(request, "wait", 0, LONGEST_WAIT, 0)
         if since is None or not wait:
-            return _fresh(await run_in_threadpool(_changes_since, show, since, limit, name))
+            found = await run_in_threadpool(_changes_since, show, since, limit, name)
+            return respond(request, Entry(_packed(found)), is_cacheable=False)
         place = notifier.join()  # before the first look, so that no change is missed between look and wait
         if place is None:
             raise HTTPException(503, f"too many waiting readers: at most {notifier.most}. Ask again without wait.")
         try:
-            return _fresh(await _awaited(place, wait, show, since, limit, name))
+            awaited = await _awaited(place, wait, show, shared, (since, limit, name))
+            return respond(request, awaited.entry, is_cacheable=False)
         finally:
             notifier.leave(place)
 
     return changes
 
 
-async def _awaited(
-    place: asyncio.Event, wait: float, show: Show, since: str, limit: int, name: str | None
-) -> dict[str, Any]:
-    """Return the changes after a cursor, once there are some or the time is over."""
+async def _awaited(place: asyncio.Event, wait: float, show: Show, shared: SharedChanges, position: Position) -> Found:
+    """Return the changes after a position, once there are some or the time is over."""
     until = asyncio.get_running_loop().time() + wait
     while True:
         place.clear()
-        found = await run_in_threadpool(_changes_since, show, since, limit, name)
-        if found["changes"] or show.ended:
+        found = await shared.since(position)
+        if found.has_changes or show.ended:
             return found
-        since = found["cursor"]
+        position = (found.cursor, *position[1:])
         try:
             async with asyncio.timeout_at(until):
                 await place.wait()
         except TimeoutError:
             return found
-
-
-def _fresh(content: dict[str, Any]) -> Response:
-    return Response(packed(content), media_type=_JSON, headers={"cache-control": "no-store"})
 
 
 def _changes_since(show: Show, since: str | None, limit: int, name: str | None) -> dict[str, Any]:
@@ -281,73 +287,26 @@ async def _told(
             return
 
 
-class _Entry(NamedTuple):
-    """A response, and the version of the answers and queries that it shows."""
-
-    version: tuple[int, ...]
-    content: Content
-    tag: str
-    compressed: bytes | None
-
-    @classmethod
-    def of(cls, content: Content, version: tuple[int, ...] = ()) -> _Entry:
-        tag = f'"{blake2b(content.body, digest_size=12).hexdigest()}"'
-        compressed = gzip.compress(content.body, 4) if len(content.body) > SMALL else None
-        return cls(version, content, tag, compressed)
-
-    @property
-    def size(self) -> int:
-        return len(self.content.body) + len(self.compressed or b"")
-
-
-class _Cache:
-    """The newest responses, by request, up to a number of bytes. Thread-safe."""
-
-    def __init__(self, most: int = CACHED_BYTES) -> None:
-        self._most, self._bytes = most, 0
-        self._entries: OrderedDict[tuple[str, str], _Entry] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: tuple[str, str], version: tuple[int, ...]) -> _Entry | None:
-        with self._lock:
-            found = self._entries.get(key)
-            if found is None or found.version != version:
-                return None
-            self._entries.move_to_end(key)
-            return found
-
-    def put(self, key: tuple[str, str], entry: _Entry) -> None:
-        with self._lock:
-            before = self._entries.pop(key, None)
-            self._bytes += entry.size - (0 if before is None else before.size)
-            self._entries[key] = entry
-            while self._bytes > self._most:
-                _, old = self._entries.popitem(last=False)
-                self._bytes -= old.size
-
-
-def _cached(show: Show, cache: _Cache, reader: Reader) -> Callable[[Request], Response]:
-    def answer(request: Request) -> Response:
+def _cached(show: Show, cache: ResponseCache, reader: Reader) -> Callable[[Request], Any]:
+    def read(request: Request, key: tuple[str, str]) -> Entry:
         version = (show.refresh(), show.version, show.ended)
-        kind = ARROW if ARROW in request.headers.get("accept", "") else _JSON
-        key = (f"{request.url.path}?{request.url.query}", kind)
         entry = cache.get(key, version)
         if entry is None:
-            entry = _Entry.of(reader(request), version)
+            entry = Entry(reader(request), version)
             cache.put(key, entry)
-        return _respond(request, entry)
+        return entry
+
+    async def answer(request: Request) -> Response:
+        kind = ARROW if ARROW in request.headers.get("accept", "") else JSON
+        key = (f"{request.url.path}?{request.url.query}", kind)
+        settled = show.history.settled
+        # What is cached needs no thread. Changes of the workload are processed once a second in any case.
+        entry = None if settled is None else cache.get(key, (settled, show.version, show.ended))
+        if entry is None:
+            entry = await run_in_threadpool(read, request, key)
+        return respond(request, entry)
 
     return answer
-
-
-def _respond(request: Request, entry: _Entry) -> Response:
-    headers = {"cache-control": "no-cache", "etag": entry.tag, "vary": "accept, accept-encoding"}
-    if entry.tag in request.headers.get("if-none-match", ""):
-        return Response(status_code=304, headers=headers)
-    if entry.compressed is not None and "gzip" in request.headers.get("accept-encoding", ""):
-        headers["content-encoding"] = "gzip"
-        return Response(entry.compressed, media_type=entry.content.type, headers=headers)
-    return Response(entry.content.body, media_type=entry.content.type, headers=headers)
 
 
 def _packed(content: Any) -> Content:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.dashboard.boards import ids_of, plain_column, text_of_id
+from skyband.dashboard.boards import ids_of, label_column, plain_column, text_of_id
 from skyband.dashboard.history import FoundWindow, History, WindowSpan
 from skyband.dashboard.query_info import QueryInfo
 from skyband.dashboard.wire import moment_text
+from skyband.sharding.emission import marks_in, marks_of
 
 __all__ = ["WINDOW_COLUMNS", "columns_of", "rank_of", "ranks_of", "rows_of", "window_of", "window_table"]
 
@@ -33,13 +34,15 @@ def window_table(
 
     Returns None if the query and group have no window in the history.
     """
-    line = history.line(name, key)
-    if line is None:
+    line, windows = history.line(name, key), history.windows(name, key)
+    if line is None or windows is None:
         return None
     low, high = moments
-    wanted = [window for window in line if _between(window.moment, low, high)]
-    tables = [window.rows for window in wanted[:limit]] or [window.rows.slice(0, 0) for window in line[-1:]]
-    rest = wanted[limit].moment if len(wanted) > limit else None
+    wanted = [window.moment for window in windows[0] if _between(window.moment, low, high)]
+    found = (history.window(name, key, moment) for moment in wanted[:limit])
+    tables = [window.rows for window in found if window is not None]
+    tables = tables or [window.rows.slice(0, 0) for window in line[-1:]]
+    rest = wanted[limit] if len(wanted) > limit else None
     return pa.concat_tables(tables, promote_options="permissive") if tables else None, rest
 
 
@@ -57,12 +60,14 @@ def rank_of(
     places = _places(ids_of(rows, info), entity)
     frame = {**_frame(found, info), "id": entity, "of": rows.num_rows}
     if not places:
-        return {**frame, "rank": None, "row": None, "neighbours": [], "last": _last(rows, info)}
+        return {**frame, "label": None, "rank": None, "row": None, "neighbours": [], "last": _last(rows, info)}
     at = places[0]
     first = max(0, at - neighbours)
     around = rows_of(rows.slice(first, at - first + 1 + neighbours), info)
     row = around.pop(at - first)
-    return {**frame, "rank": row["rank"], "row": row, "neighbours": around, "last": _last(rows, info)}
+    column = label_column(rows, info)
+    label = None if column is None else plain_column(rows[column].slice(at, 1))[0]
+    return {**frame, "label": label, "rank": row["rank"], "row": row, "neighbours": around, "last": _last(rows, info)}
 
 
 def ranks_of(history: History, name: str, key: str | None, entity: str, last: int) -> dict[str, Any] | None:
@@ -92,6 +97,7 @@ def columns_of(names: Sequence[str], info: QueryInfo) -> list[str]:
     shared = {*WINDOW_COLUMNS, *(column.lower() for column in info.groups)}
     if "window_end" not in names:
         shared.add("time")
+    shared.update(marks_in(names))
     return [name for name in names if name.lower() not in shared]
 
 
@@ -102,6 +108,7 @@ def _frame(found: FoundWindow, info: QueryInfo) -> dict[str, Any]:
         "moment": moment_text(found.window.moment, info.axis),
         "start": None if found.window.start is None else moment_text(found.window.start, info.axis),
         "is_newest": found.place == len(found.moments) - 1,
+        **marks_of(found.window.rows),
     }
 
 

@@ -67,7 +67,14 @@ class PageServer:
     """
 
     def __init__(
-        self, show: Show, address: Address, option: str = "--page-at", readers: int = MOST_CONNECTIONS, share: int = 8
+        self,
+        show: Show,
+        address: Address,
+        option: str = "--page-at",
+        readers: int = MOST_CONNECTIONS,
+        *,
+        share: int = 8,
+        raise_limit: bool = False,
     ) -> None:
         check_installed()
         import uvicorn  # noqa: PLC0415 - an optional dependency
@@ -78,7 +85,7 @@ class PageServer:
         from skyband.dashboard.guard import Guard, is_loopback  # noqa: PLC0415
 
         self._show = show
-        self._connections = Connections(most_connections(readers, share=share))
+        self._connections = Connections(most_connections(readers, share=share, raise_limit=raise_limit))
         self._socket = Listening(bound(address, option), self._connections)
         self.port = int(self._socket.getsockname()[1])
         self.token = token_of(os.environ)

@@ -147,14 +147,15 @@ class Segment:
 class WindowSpan:
     """A window: a slice of the rows of a segment. It is immutable, so other threads can read it without a lock."""
 
-    __slots__ = ("begin", "first", "last", "moment", "number", "segment", "start", "stop")
+    __slots__ = ("begin", "first", "last", "moment", "number", "place", "segment", "start", "stop")
 
     _numbers = count()
     parts: tuple[WindowSpan, ...] = ()
     is_whole = True
 
-    def __init__(self, segment: Segment, found: WindowSlice) -> None:
+    def __init__(self, segment: Segment, found: WindowSlice, place: int = 0) -> None:
         self.number = next(WindowSpan._numbers)  # unique, even for windows with equal content
+        self.place = place  # in the order in which the windows of its line arrived
         self.segment, self.begin, self.stop = segment, found.begin, found.stop
         self.moment, self.start = found.moment, found.start
         self.first, self.last = found.first, found.last
@@ -187,20 +188,49 @@ class JoinedWindow(WindowSpan):
     __slots__ = ("is_whole", "parts")
 
     def __init__(self, segment: Segment, found: WindowSlice, parts: tuple[WindowSpan, ...], *, is_whole: bool) -> None:
-        super().__init__(segment, found)
+        super().__init__(segment, found, parts[0].place)
         self.parts = parts
         self.is_whole = is_whole  # whether the parts still contain all rows
 
 
 class Line:
-    """The windows of one query and group, by moment."""
+    """The windows of one query and group, by moment.
 
-    __slots__ = ("group", "key", "moments", "place", "query", "windows")
+    `dropped` has, for each window, the number of windows that the limits removed between it and the window before it.
+    """
+
+    __slots__ = ("arrived", "dropped", "group", "key", "moments", "place", "query", "windows")
 
     def __init__(self, query: str, group: Group, key: str, place: int) -> None:
         self.query, self.group, self.key, self.place = query, group, key, place
         self.moments: list[int] = []
         self.windows: list[WindowSpan] = []
+        self.dropped: list[int] = []
+        self.arrived = 0  # number of windows ever inserted
+
+    def insert(self, place: int, window: WindowSpan) -> None:
+        """Insert a window at an index."""
+        self.moments.insert(place, window.moment)
+        self.windows.insert(place, window)
+        self.dropped.insert(place, 0)
+
+    def remove(self, place: int, *, is_dropped: bool) -> None:
+        """Remove the window at an index; with `is_dropped`, it exists, but the limits leave no room for it."""
+        del self.moments[place], self.windows[place]
+        gone = self.dropped.pop(place) + is_dropped
+        if place < len(self.dropped):
+            self.dropped[place] += gone
+
+    def thin(self) -> list[WindowSpan]:
+        """Remove every second window of the older half, except the first; return the removed windows."""
+        gone = range(1, len(self.windows) // 2, 2)
+        found = [self.windows[place] for place in gone]
+        for place in gone:
+            self.dropped[place + 1] += self.dropped[place] + 1
+        stop = len(self.windows) // 2
+        for held in (self.moments, self.windows, self.dropped):
+            del held[1:stop:2]
+        return found
 
     def at(self, moment: int) -> int | None:
         """Return the index of the window of a moment; None if there is none."""
@@ -211,7 +241,7 @@ class Line:
 class QueryWindows:
     """All stored windows of one query."""
 
-    __slots__ = ("columns", "leader", "lines", "newest", "opened", "stream", "version", "windows")
+    __slots__ = ("columns", "dropped", "leader", "lines", "newest", "opened", "stream", "version", "windows")
 
     def __init__(self, stream: str) -> None:
         self.stream = stream
@@ -221,6 +251,7 @@ class QueryWindows:
         self.newest: int | None = None
         self.leader: Line | None = None  # the oldest of the lines that have the newest moment
         self.windows = 0
+        self.dropped = 0  # windows that the limits removed
         self.version = 0
 
     def lead(self, line: Line, moment: int) -> None:

@@ -14,11 +14,14 @@ import pyarrow as pa
 from skyband.dashboard.change_log import ChangeLog, NewWindow
 from skyband.dashboard.query_info import QueryInfo
 from skyband.dashboard.window_spans import JoinedWindow, Line, QueryWindows, Segment, WindowSlice, WindowSpan, cut
+from skyband.sharding.emission import marks_of
 
 __all__ = ["WindowStore"]
 
 MOST_CONTESTED = 10_000  # limit of remembered keys
 OVERHEAD = 400  # approximate bytes per window in addition to its rows
+FIRST_STRIDE = 4  # of the windows that the byte limit removes, the first of every so many stays
+THINNED_SHARE = 4  # these windows have 1/4 of the bytes; with more, the stride doubles
 
 
 class WindowStore:
@@ -30,6 +33,8 @@ class WindowStore:
         self._spared: dict[Hashable, Segment] = {}  # by key: the newest windows of a removed segment
         self._filled: Segment | None = None  # the segment being cut
         self._joined = 0
+        self._stride = FIRST_STRIDE
+        self._most_spared = most_bytes // THINNED_SHARE
         self.bytes = 0  # approximate total size
         self.queries: dict[str, QueryWindows] = {}
         self.changed: dict[str, int] = {}  # by name: the version of the last change, in the order of changes
@@ -38,6 +43,7 @@ class WindowStore:
         self.shape = 0  # number of changes of queries' columns
         self.contested: set[Hashable] = set()  # segments with different rows for the same rank of a window
         self.version = 0
+        self.has_dropped = False  # whether the limits ever removed a window
 
     def replace(self, key: Hashable, stream: str, rows: pa.Table | None, info: Callable[[str], QueryInfo]) -> None:
         """Replace the windows of a key by the windows of these rows. None only removes them."""
@@ -66,11 +72,26 @@ class WindowStore:
         self.changed.pop(name, None)
 
     def trim(self) -> None:
-        """Remove the oldest windows until the rest fits into the byte limit."""
+        """Remove the oldest windows until the rest fits into the byte limit. A sample of them stays."""
         while self.bytes > self._most_bytes and len(self._segments) > 1:
             self._forget(next(iter(self._segments.values())), spare=True)
+            while self._spared_bytes() > self._most_spared:
+                self._thin_spared()
         while self.bytes > self._most_bytes and self._spared:
+            self.has_dropped = True
             self._forget(next(iter(self._spared.values())))
+
+    def _spared_bytes(self) -> int:
+        return sum(segment.bytes + OVERHEAD * len(segment.held) for segment in self._spared.values())
+
+    def _thin_spared(self) -> None:
+        """Double the stride and remove windows from the sample. If all are needed, allow the sample more bytes."""
+        self._stride *= 2
+        before = self._spared_bytes()
+        for segment in list(self._spared.values()):
+            self._forget(segment, spare=True)
+        if self._spared_bytes() >= before:
+            self._most_spared = 2 * before
 
     def _hold(self, segment: Segment, stream: str, columns: tuple[str, ...], found: WindowSlice) -> None:
         answered = self.queries.get(found.query)
@@ -83,28 +104,27 @@ class WindowStore:
         if line is None:
             line = answered.lines[found.key] = Line(found.query, found.group, found.key, answered.opened)
             answered.opened += 1
-        window = WindowSpan(segment, found)
+        window = WindowSpan(segment, found, line.arrived)
+        line.arrived += 1
         segment.held[window] = line
         self.bytes += OVERHEAD
         moment, moments = found.moment, line.moments
         if not moments or moment > moments[-1]:
-            moments.append(moment)
-            line.windows.append(window)
+            line.insert(len(moments), window)
             answered.windows += 1
         else:
             place = bisect_left(moments, moment)
             if moments[place] == moment:
                 line.windows[place] = self._together(line, line.windows[place], window)
             else:
-                moments.insert(place, moment)
-                line.windows.insert(place, window)
+                line.insert(place, window)
                 answered.windows += 1
-        excess = len(line.windows) - self._most_windows
-        if excess > 0:
-            for old in line.windows[:excess]:
+        if len(line.windows) > self._most_windows:
+            for old in line.thin():
                 self._let_go(old)
-            del line.windows[:excess], line.moments[:excess]
-            answered.windows -= excess
+                answered.windows -= 1
+                answered.dropped += 1
+                self.has_dropped = True
         if moment > self.newest.get(stream, moment - 1):
             self.newest[stream] = moment
         answered.lead(line, moment)
@@ -112,7 +132,15 @@ class WindowStore:
         self._note(found.query)
 
     def _together(self, line: Line, old: WindowSpan, new: WindowSpan) -> WindowSpan:
-        """Combine two slices of one window: join them if their ranks are disjoint, else replace the old one."""
+        """Combine two slices of one window: join them if their ranks are disjoint, else replace the old one.
+
+        A provisional answer does not replace a final one, and a final one not its correction, whatever comes first.
+        """
+        marks = [tuple(marks_of(window.rows).values()) for window in (old, new)]
+        if marks[0] != marks[1]:
+            kept, gone = (old, new) if marks[0] > marks[1] else (new, old)
+            self._let_go(gone)
+            return kept
         ranks = [window.rows["rank"].to_pylist() for window in (old, new)]
         if set(ranks[0]).isdisjoint(ranks[1]):
             with suppress(pa.ArrowException):  # columns with the same name but incompatible types
@@ -120,7 +148,8 @@ class WindowStore:
                 if old.parts:
                     self._let_go(old, parts=False)
                 return joined
-        if old.keys.isdisjoint(new.keys) and len(self.contested) < MOST_CONTESTED and _differ(old, new):
+        is_contested = not marks[0] and old.keys.isdisjoint(new.keys)
+        if is_contested and len(self.contested) < MOST_CONTESTED and _differ(old, new):
             self.contested |= old.keys | new.keys
         self._let_go(old)
         return new
@@ -182,12 +211,15 @@ class WindowStore:
             now = line.windows[place]
             if now is not window and (window not in now.parts or self._is_left(line, place, window, spare=spare)):
                 continue
-            if now is window and spare and place == len(line.windows) - 1:
+            is_newest = place == len(line.windows) - 1
+            if now is window and spare and (is_newest or window.place % self._stride == 0):
                 spared.append((window, line))
                 continue
             self._let_go(now)
-            del line.windows[place], line.moments[place]
+            line.remove(place, is_dropped=spare)
             self.queries[line.query].windows -= 1
+            self.queries[line.query].dropped += spare
+            self.has_dropped |= spare
             thinned.setdefault(line.query, {})[id(line)] = line
         if spared:
             self._move(segment.key, spared)

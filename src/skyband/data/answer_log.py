@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.kernels.stream import GROUP, ROWS, WINDOWS, Answers, Floats, Ints
+from skyband.windows import NEVER
 
-__all__ = ["AnswerLog", "RankedWindows", "chosen", "joined"]
+__all__ = ["AnswerLog", "RankedWindows", "as_fields", "chosen", "joined"]
 
 _FIRST_ROWS = 4096
 _MOST_ROWS = 1 << 20  # buffers grow to this many rows; full ones are replaced by new ones
@@ -24,6 +25,7 @@ class RankedWindows(NamedTuple):
     counts: Ints  # per window: its number of rows
     keys: Floats  # per row
     ids: Ints  # per row
+    starts: Ints = np.empty(0, np.int64)  # per window; empty, or NEVER, if the query and the end determine it
 
 
 def joined(parts: Iterable[RankedWindows]) -> RankedWindows:
@@ -33,9 +35,12 @@ def joined(parts: Iterable[RankedWindows]) -> RankedWindows:
         return found[0]
     columns: dict[str, Any] = {name: [np.empty(0, np.int64)] for name in RankedWindows._fields}
     columns["keys"] = [np.empty(0)]
+    started = any(part.starts.size for part in found)
     for part in found:
         for name, column in part._asdict().items():
             columns[name].append(column)
+        if started and not part.starts.size:
+            columns["starts"].append(np.full(part.ends.size, NEVER))
     return RankedWindows(**{name: np.concatenate(pieces) for name, pieces in columns.items()})
 
 
@@ -45,9 +50,23 @@ def chosen(ranked: RankedWindows, wanted: Any) -> RankedWindows:
         return ranked
     rows = np.repeat(wanted, ranked.counts)
     queries, groups, ends, counts = ranked.queries, ranked.groups, ranked.ends, ranked.counts
+    starts = ranked.starts[wanted] if ranked.starts.size else ranked.starts
     return RankedWindows(
-        queries[wanted], groups[wanted], ends[wanted], counts[wanted], ranked.keys[rows], ranked.ids[rows]
+        queries[wanted], groups[wanted], ends[wanted], counts[wanted], ranked.keys[rows], ranked.ids[rows], starts
     )
+
+
+def as_fields(ranked: RankedWindows) -> dict[str, Any]:
+    """Return the arrays by name, to be stored; without the starts if they are not given.
+
+    >>> none = np.empty(0, np.int64)
+    >>> list(as_fields(RankedWindows(none, none, none, none, np.empty(0), none)))
+    ['queries', 'groups', 'ends', 'counts', 'keys', 'ids']
+    """
+    found = ranked._asdict()
+    if not ranked.starts.size:
+        del found["starts"]
+    return found
 
 
 class AnswerLog:

@@ -19,7 +19,7 @@ def to_bytes(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def from_bytes(data: bytes) -> pa.Table:
+def from_bytes(data: bytes | pa.Buffer) -> pa.Table:
     """Return the table of Arrow IPC bytes, fully validated; raises ArrowInvalid if it is inconsistent."""
     found = pa.ipc.open_stream(data).read_all()
     found.validate(full=True)

@@ -20,6 +20,7 @@ from skyband.windows import AXIS_LIMIT
 __all__ = [
     "Positions",
     "as_arrow",
+    "flag_column",
     "id_column",
     "length",
     "nan_as_null",
@@ -73,6 +74,20 @@ def as_arrow(column: Any, name: str) -> pa.Array:
             f"{name} cannot be converted to a column of one type; this push was rejected: {error}"
         ) from error
     return pa.nulls(len(array)) if array.null_count == len(array) else array
+
+
+def flag_column(column: Any, name: str) -> Any:
+    """Return Booleans as an array; null is False.
+
+    >>> flag_column([True, None, False], "deletes").tolist()
+    [True, False, False]
+    """
+    found = as_arrow(column, name)
+    if pa.types.is_null(found.type):
+        return np.zeros(len(found), bool)
+    if not pa.types.is_boolean(found.type):
+        raise InvalidInputError(f"{name} must be Boolean, got type {found.type}. This push was rejected.")
+    return found.fill_null(False).to_numpy(zero_copy_only=False)
 
 
 def score_column(column: Any, name: str = "scores") -> Floats:

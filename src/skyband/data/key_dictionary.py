@@ -15,10 +15,10 @@ from skyband.errors import InvalidInputError
 from skyband.kernels.keys import Keys
 from skyband.kernels.stream import Ints
 
-__all__ = ["KeyColumn", "KeyDictionary", "key_column", "restored"]
+__all__ = ["TEXT", "KeyColumn", "KeyDictionary", "as_order", "from_order", "key_column", "letters_of", "restored"]
 
 _FEW = 1024
-_TEXT = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+TEXT = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 
 
 class KeyColumn(NamedTuple):
@@ -54,7 +54,7 @@ def _key_column(column: Any, name: str) -> KeyColumn:
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         width = pa.int32() if kind.bit_width == 32 else pa.int64()
         return KeyColumn(array.view(width).cast(pa.int64()), kind)
-    if kind in _TEXT:
+    if kind in TEXT:
         return KeyColumn(array, kind)
     raise InvalidInputError(f"{name} must be numbers, text, bytes, dates or times, got type {kind}.")
 
@@ -127,10 +127,12 @@ class KeyDictionary:
         self._sweep(1)
 
     def values(self, slots: Ints) -> pa.Array:
-        """Return the keys in these slots."""
+        """Return the keys in these slots; null for negative ones."""
         distinct, places = np.unique(slots, return_inverse=True)
-        names = [self._names[slot] for slot in distinct.tolist()]
-        found = pa.array([name[1] for name in names] if self._groups else names, self.stored or pa.int64())
+        names = [self._names[slot] if slot >= 0 else None for slot in distinct.tolist()]
+        if self._groups:
+            names = [None if name is None else name[1] for name in names]
+        found = pa.array(names, self.stored or pa.int64())
         return found.take(pa.array(places))
 
     def state(self) -> dict[str, Any]:
@@ -172,10 +174,10 @@ class KeyDictionary:
         for name, slot in zip(names, slots.tolist(), strict=True):
             self._slots[name] = slot
             self._names[slot] = name
-        if values.type not in _TEXT:
-            self.keys.prefix[slots] = _as_order(values)
+        if values.type not in TEXT:
+            self.keys.prefix[slots] = as_order(values)
             return
-        letters, begins, lengths = _letters(values)
+        letters, begins, lengths = letters_of(values)
         self._write(letters)
         self.keys.begins[slots] = begins + self._written
         self.keys.lengths[slots] = lengths
@@ -226,7 +228,7 @@ def _keys(slots: int, letters: int) -> Keys:
     return Keys(zeros[0], zeros[1], zeros[2], np.zeros(letters, np.uint8), zeros[3])
 
 
-def _as_order(values: pa.Array) -> Ints:
+def as_order(values: pa.Array) -> Ints:
     """Return numbers as int64 in the same order."""
     numbers = values.to_numpy(zero_copy_only=False)
     if numbers.dtype == np.uint64:
@@ -237,7 +239,20 @@ def _as_order(values: pa.Array) -> Ints:
     return np.asarray(numbers, np.int64)
 
 
-def _letters(values: pa.Array) -> tuple[Any, Ints, Ints]:
+def from_order(numbers: Ints, kind: pa.DataType) -> pa.Array:
+    """Return the keys that `as_order` was called with, as they are stored for answers of type `kind`.
+
+    >>> from_order(as_order(pa.array([-1.5, 2.0])), pa.float64()).to_pylist()
+    [-1.5, 2.0]
+    """
+    if kind == pa.uint64():
+        return pa.array(numbers.view(np.uint64) ^ np.uint64(1 << 63))
+    if pa.types.is_floating(kind):
+        return pa.array((numbers ^ ((numbers >> 63) & np.int64(2**63 - 1))).view(np.float64))
+    return pa.array(numbers)
+
+
+def letters_of(values: pa.Array) -> tuple[Any, Ints, Ints]:
     """Return the bytes of texts, and where each begins and its length. UTF-8 bytes sort like the characters."""
     wide = values.cast(pa.large_binary())
     buffers = wide.buffers()

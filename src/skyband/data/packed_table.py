@@ -8,14 +8,15 @@ copied several times.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from skyband.data.arrow import from_bytes, one, plain_columns, to_bytes
 
-__all__ = ["pack_table", "unpack_parts", "unpack_table"]
+__all__ = ["pack_table", "packed_parts", "unpack_parts", "unpack_table"]
 
 _COLUMNS = b"skyband:columns"  # schema metadata of packed tables: [place, field or -1, name] of each column
 
@@ -61,12 +62,22 @@ def unpack_parts(data: bytes, most: int | None = None) -> Iterator[pa.Table]:
     >>> [part.num_rows for part in unpack_parts(to_bytes(pa.table({"a": [1, 2, 3]})), most=2)]
     [2, 1]
     """
+    for part in packed_parts(data, most):
+        yield part()
+
+
+def packed_parts(data: bytes | pa.Buffer, most: int | None = None) -> Iterator[Callable[[], pa.Table]]:
+    """Yield functions that return the parts of `unpack_parts`. They are independent, so threads can call them.
+
+    >>> [part().num_rows for part in packed_parts(to_bytes(pa.table({"a": [1, 2, 3]})), most=2)]
+    [2, 1]
+    """
     whole = from_bytes(data)
     homes = (whole.schema.metadata or {}).get(_COLUMNS)
+    written_out = plain_columns if homes is None else partial(_written_out, homes=json.loads(homes))
     size = max(1, whole.num_rows if most is None else most)
     for low in range(0, max(1, whole.num_rows), size):
-        part = whole.slice(low, size)
-        yield plain_columns(part) if homes is None else _written_out(part, json.loads(homes))
+        yield partial(written_out, whole.slice(low, size))
 
 
 def _written_out(packed: pa.Table, homes: list[tuple[int, int, str]]) -> pa.Table:

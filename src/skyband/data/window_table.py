@@ -17,6 +17,7 @@ from skyband.data.arrow import from_numpy
 from skyband.data.group_dictionary import GroupDictionary, ranks_of
 from skyband.kernels import expand
 from skyband.kernels.stream import Ints
+from skyband.windows import NEVER
 
 __all__ = ["WindowQueries", "window_table"]
 
@@ -99,6 +100,8 @@ class _Columns:
             expand.fill_bounds(chunk.ends, self._sizes, chunk.queries, chunk.counts, starts, ends)
         else:
             begun = self._starts_of(chunk.queries, chunk.ends)
+            if chunk.starts.size:
+                begun = np.where(chunk.starts == NEVER, begun, chunk.starts)
             starts, ends = np.repeat(begun, chunk.counts), np.repeat(chunk.ends, chunk.counts)
         columns["window_start"] = from_numpy(starts, self._wanted.field("window_start").type)
         columns["window_end"] = from_numpy(ends, self._wanted.field("window_end").type)
@@ -194,6 +197,12 @@ def _sorted(ranked: RankedWindows, order: Ints) -> Iterator[RankedWindows]:
         keys, ids = np.empty(rows), np.empty(rows, np.int64)
         expand.gather(windows, begins, ranked.counts, ranked.keys, ranked.ids, keys, ids)
         yield RankedWindows(
-            ranked.queries[windows], ranked.groups[windows], ranked.ends[windows], ranked.counts[windows], keys, ids
+            ranked.queries[windows],
+            ranked.groups[windows],
+            ranked.ends[windows],
+            ranked.counts[windows],
+            keys,
+            ids,
+            ranked.starts[windows] if ranked.starts.size else ranked.starts,
         )
         low = high

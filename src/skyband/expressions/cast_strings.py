@@ -25,7 +25,8 @@ _FLOAT = (
 )
 _DATE_PART = r"(?P<era>[+-]?)(?P<year>\d{4,7})(?:-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2})"
 _DATE = rf"(?s)^{_PAD}{_DATE_PART}(?:[ T].*)?)?)?{_PAD}$"
-_CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{1,2}):(?P<second>\d{1,2})(?:\.(?P<fraction>\d{1,9}))?(?P<zone>Z?)"
+_ZONE = r"(?:Z|(?P<east>[+-])(?P<away>0\d|1[0-7])(?::?(?P<rest>[0-5]\d))?)?"
+_CLOCK = rf"(?P<hour>\d{{1,2}}):(?P<minute>\d{{1,2}}):(?P<second>\d{{1,2}})(?:\.(?P<fraction>\d{{1,9}}))?{_ZONE}"
 _TIMESTAMP = rf"^{_PAD}{_DATE_PART}(?:[ T]{_CLOCK})?)?)?{_PAD}$"
 _MAYBE_TIMESTAMP = rf"^{_PAD}[T+-]?\d"
 
@@ -143,9 +144,14 @@ def _timestamp(data: Any, kind: pa.DataType) -> Value:
     exists &= (hour < 24) & (minute < 60) & (second < 60)
     far = exists & (np.abs(days) > 106_751_990)
     total = np.where(far, 0, days) * 86_400_000_000 + ((hour * 60 + minute) * 60 + second) * 1_000_000 + micros
+    # A timestamp without a zone ignores the offset.
+    if kind == TIMESTAMP and pc.any(pc.not_equal(pc.struct_field(parts, "east"), "")).as_py():
+        away, rest = _numbers(parts, "away", "rest", default=0)
+        west = pc.fill_null(pc.equal(pc.struct_field(parts, "east"), "-"), False).to_numpy(zero_copy_only=False)
+        total = total + np.where(west, 1, -1) * (away * 60 + rest) * 60_000_000
     valid = pc.is_valid(data).to_numpy(zero_copy_only=False)
     found = fail(from_numpy(total, exists, kind, data), valid & ~exists, "CAST_INVALID_INPUT")
-    # Forms with other zones, a clock only, or parts of a clock are Spark's to judge.
+    # Forms with names of zones, a clock only, or parts of a clock are Spark's to judge.
     maybe = pc.fill_null(pc.match_substring_regex(data, _MAYBE_TIMESTAMP), False).to_numpy(zero_copy_only=False)
     return _unsupported(found, far | (maybe & ~pc.is_valid(parts).to_numpy(zero_copy_only=False)))
 

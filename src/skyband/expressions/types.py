@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 
 __all__ = [
@@ -13,6 +15,7 @@ __all__ = [
     "STRING",
     "TIMESTAMP",
     "adjusted",
+    "arrow_type",
     "decimal_for",
     "is_datetime",
     "is_fractional",
@@ -65,6 +68,21 @@ def spark_name(kind: pa.DataType) -> str:
     if pa.types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
     return _NAMES.get(kind) or str(kind)
+
+
+def arrow_type(name: str) -> pa.DataType:
+    """Return the Arrow type of a key with this name of a type; the inverse of `spark_name`.
+
+    >>> arrow_type("bigint"), arrow_type("varchar(10)"), arrow_type(spark_name(pa.timestamp("ns", "UTC")))
+    (DataType(int64), DataType(string), TimestampType(timestamp[ns, tz=UTC]))
+    """
+    if found := {known: kind for kind, known in _NAMES.items()}.get(name):
+        return found
+    if name.startswith(("string", "char(", "varchar(")) and not name.startswith("string_view"):
+        return STRING
+    if zoned := re.fullmatch(r"timestamp\[(\w+), tz=(.*)\]", name):
+        return pa.timestamp(zoned[1], zoned[2])
+    return pa.type_for_alias(name.split("[", maxsplit=1)[0] if name.startswith("date") else name)
 
 
 def spark_type(kind: pa.DataType) -> pa.DataType | None:

@@ -32,7 +32,7 @@ MOST_STREAMS = 62
 _LEAST_TUPLES = 64  # minimum tuples between two updates of the estimates
 _LOOKS = 128  # with many objects: number of updates per as many tuples as there are objects
 _MOST_AWAITED = 5  # streams up to which this keeps fewer instances than the published form, at the same precision
-_PRICE = 0.45  # an instance is worth its place if it serves this share of what the average object serves
+_PRICE = 0.55  # an instance is worth its place if it serves this share of what the average object serves
 _MEMORY = 4  # windows over which delays are remembered
 _DOUBT = 0.1  # windows of waiting that it takes to replace half of a rate that was assumed
 _MOST_FOLLOWED = 2  # streams up to which likely scores are measured to be better than expected ones
@@ -211,7 +211,7 @@ class LikelyAggregation(ExpectedAggregation):
     Otherwise, probabilities decrease with the time since an object was last seen, and instances that do not reach
     recent answers get no upper bound above their current score. Over two streams, the best score is a likely one; over
     three and four, an expected one, with a probability that is several times higher; over more, the published one.
-    Decisions 73 and 89 have the measurements.
+    Decisions 73, 89 and 110 have the measurements.
     """
 
     def __init__(self, shape: IncompleteShape) -> None:
@@ -226,7 +226,7 @@ class LikelyAggregation(ExpectedAggregation):
         ages = self._spans.size if self._awaits else 0
         self._prospects = prospects.no_prospects(shape.d, ages)
         self._rates = np.zeros((shape.d + 1, ages))
-        self._tails, self._cell = np.zeros((0, 0)), 1.0
+        self._tails, self._cell, self._price = np.zeros((0, 0)), 1.0, 0.0
         if self._awaits:
             self._early.await_followers(self._prospects, self._spans[:-1].copy())
 
@@ -270,26 +270,18 @@ class LikelyAggregation(ExpectedAggregation):
         self._hurdles = np.append(self._hurdles[1:], self._early.kth_score())
         weights = self.shape.scoring.weights / (self.shape.d if self.shape.scoring.aggregate == AVG else 1)
         contributions = (self._recent - self.shape.lows[:, None]) * weights[:, None]
-        self._tails, self._cell = prospects.sums_of(contributions)
-        price = _PRICE * self.shape.k / max(objects, self.shape.k)
-        self._await(price, now)
+        self._tails, self._cell = prospects.tails_of(contributions)
+        self._price = _PRICE * self.shape.k / max(objects, self.shape.k)
+        self._await(now)
         none = np.zeros((1, masks.size, self.shape.d))
         hurdle = float(self._hurdles.mean())
-        return Expected(masks, none, self._spans[:-1].copy(), repeats, np.empty((self.shape.d, 0)), price, hurdle)
+        return Expected(masks, none, self._spans[:-1].copy(), repeats, np.empty((self.shape.d, 0)), self._price, hurdle)
 
-    def _await(self, price: float, now: int) -> None:
+    def _await(self, now: int) -> None:
         """Pass the estimates to the engine."""
-        reach, held = prospects.reach_of(self._rates, self._edges)
-        self._prospects = self._prospects._replace(
-            gains=prospects.gains_of(reach, held, self._tails, self._cell, price),
-            reach=reach,
-            held=held,
-            tails=self._tails,
-            cell=self._cell,
-            price=price,
-            floor=float(score_of(self.shape.lows, self.shape.scoring, False)),
-            then=now,
-        )
+        rise = float(self._hurdles.mean()) - float(score_of(self.shape.lows, self.shape.scoring, False))
+        gains = prospects.highest_gains(self._rates, self._edges, self._tails, self._cell, rise, self._price)
+        self._prospects = self._prospects._replace(gains=gains, then=now)
         self._early.await_followers(self._prospects, self._spans[:-1].copy())
 
     def state(self) -> dict[str, Any]:
@@ -310,7 +302,7 @@ class LikelyAggregation(ExpectedAggregation):
             "rates": self._rates.copy(),
             "tails": self._tails,
             "cell": self._cell,
-            "price": self._prospects.price,
+            "price": self._price,
             "then": self._prospects.then,
         }
 
@@ -322,5 +314,6 @@ class LikelyAggregation(ExpectedAggregation):
         if self._awaits and found is not None:
             self._prospects.follows[:] = found["follows"]
             self._rates, self._tails, self._cell = found["rates"], found["tails"], found["cell"]
+            self._price = found["price"]
             if self._tails.size:
-                self._await(found["price"], found["then"])
+                self._await(found["then"])

@@ -21,7 +21,7 @@ _SCHEMA = FAMILIES["incomplete"].answers
 
 def taken(request: ProjectionRequest) -> tuple[str, ...]:
     """Return the names of columns that every answer has."""
-    return _SCHEMA.names
+    return request.taken(_SCHEMA)
 
 
 def declared(query: IncompleteTopK, frames: Collection[Any] | None) -> IncompleteTopK:
@@ -95,12 +95,18 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest, stream: Any
             f"the queries have objects of the types {', '.join(sorted(kinds))}, but answers have one object column. "
             "Cast the objects to one type, or use one workload per type."
         )
-    plan = IncompletePlan(queries=queries, shards=request.shards, refuse_late=request.refuse_late, delay=request.delay)
+    plan = IncompletePlan(
+        queries=queries,
+        shards=request.shards,
+        refuse_late=request.refuse_late,
+        delay=request.delay,
+        output=request.output,
+    )
     own = {
         "time": source.kind_of(at) if queries[0].axis == "time" else WHOLE,
         "object": source.kind_of(columns[columns_of(0)[0]]),
     }
-    fields = answer_fields(_SCHEMA.columns, own, wanted=optional_columns(queries))
+    fields = answer_fields(request.columns(_SCHEMA), own, wanted=optional_columns(queries))
     return Projection(
         columns=columns,
         plan=plan,

@@ -144,6 +144,7 @@ class IncompleteShard(OrderedShard):
                 )
             self.groups.append(self._group((places[query.name],)))
             self.joining.append(query.name)
+        self.load_reports(saved, same)
 
 
 SHARD = IncompleteShard

@@ -12,6 +12,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from skyband.durations import parse_duration
 from skyband.errors import InvalidInputError, InvalidQueryError, SkybandError, UnknownNameError, UnsupportedError
 from skyband.jobs.journal import Change, Journal, names_of, with_query, without_query
 from skyband.jobs.mailbox import mailbox_of
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from skyband.jobs.local_job import LocalRun
     from skyband.workload_file import WorkloadFile
 
-__all__ = ["Changes", "ControlServer", "LiveChanges", "read_moment"]
+__all__ = ["Changes", "ControlServer", "LiveChanges", "place_of", "read_moment"]
 
 POLL = 0.2  # seconds
 _LOG = logging.getLogger("skyband.control")
@@ -37,8 +38,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class Changes(Protocol):
     """The changes that a running job supports. Each returns the reply, or raises a SkybandError."""
 
-    def add(self, query: Query, stream: str | None) -> str:
-        """Add a query to a stream."""
+    def add(self, query: Query, stream: str | None, since: int | None = None) -> str:
+        """Add a query to a stream; with `since`, windows that begin so many microseconds before now are complete."""
 
     def drop(self, name: str) -> str:
         """Drop a query."""
@@ -108,7 +109,9 @@ class ControlServer:
         stream = None if stream is None else str(stream)
         match message.get("kind"):
             case "add":
-                return {"done": self._changes.add(*read_query(str(message.get("sql", "")), stream))}
+                since = message.get("since")
+                past = None if since is None else parse_duration(str(since), field="since")
+                return {"done": self._changes.add(*read_query(str(message.get("sql", "")), stream), past)}
             case "drop":
                 return {"done": self._changes.drop(str(message.get("name", "")))}
             case "flush":
@@ -128,9 +131,15 @@ class LiveChanges:
         self._run = run
         self._journal = Journal(Path(str(run.file.engine.checkpoint)))
 
-    def add(self, query: Query, stream: str | None) -> str:
+    def add(self, query: Query, stream: str | None, since: int | None = None) -> str:
         """Add a query to a stream and return the reply. If the query is rejected, nothing changes."""
         file = self._run.file
+        if since is not None:
+            raise UnsupportedError(
+                f"since is supported only by runs with --local, which read the past of {query.name!r} from the files "
+                "that they have read. On Spark, add the query without since: it is answered from the first window that "
+                "starts after all rows read so far."
+            )
         stream = self._known(stream)
         refuse_unfit(file.workloads, query)
         self._run.refuse_unlisted(stream, query)
@@ -143,20 +152,10 @@ class LiveChanges:
 
     def drop(self, name: str) -> str:
         """Drop a query and return the reply."""
-        file = self._run.file
-        for stream, workload in file.workloads.items():
-            found = next((query for query in workload if query.name == name), None)
-            if found is None:
-                continue
-            if len(workload) == 1:
-                raise InvalidQueryError(
-                    f"{name!r} is the last query of stream {stream!r}, and a stream needs at least one. Stop the job "
-                    "instead."
-                )
-            self._change(without_query(file, stream, name), Change("drop", stream, found))
-            self._run.live_queries.left(stream, name)
-            return f"dropped {name!r} from stream {stream!r}; no more windows are emitted for it"
-        raise UnknownNameError.among("query", name, names_of(file))
+        stream, found = place_of(self._run.file, name)
+        self._change(without_query(self._run.file, stream, name), Change("drop", stream, found))
+        self._run.live_queries.left(stream, name)
+        return f"dropped {name!r} from stream {stream!r}; no more windows are emitted for it"
 
     def flush(self, stream: str | None) -> str:
         """Emit every window that contains a row."""
@@ -218,6 +217,20 @@ class LiveChanges:
             return "valid from the first window that starts after all rows read so far"
         end = query.window.first_end_from(newest + 1)
         return f"valid from the window that ends at {(_EPOCH + timedelta(microseconds=end)).isoformat()}"
+
+
+def place_of(file: WorkloadFile, name: str) -> tuple[str, Query]:
+    """Return a query that can be dropped, and its stream."""
+    for stream, workload in file.workloads.items():
+        found = next((query for query in workload if query.name == name), None)
+        if found is not None and len(workload) == 1:
+            raise InvalidQueryError(
+                f"{name!r} is the last query of stream {stream!r}, and a stream needs at least one. Stop the job "
+                "instead."
+            )
+        if found is not None:
+            return stream, found
+    raise UnknownNameError.among("query", name, names_of(file))
 
 
 def read_moment(text: str) -> datetime:

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from skyband import java
 from skyband.connectors.arrow.paths import listed_files, refuse_options
+from skyband.connectors.delta_source import DeltaSource
 from skyband.connectors.files import FilesSource
 from skyband.errors import SkybandError, UnsupportedError
 from skyband.expressions.failures import InvalidExpressionError
@@ -31,7 +32,7 @@ Engine = Literal["local", "spark"]
 # Bytes of input files up to which a run with --once takes less time in this process than on Spark, whose start takes
 # seconds and which then uses all cores; docs/how-to/without_spark.md has the measurement. It also bounds the memory of
 # queries whose rows cannot be reduced.
-LARGEST_LOCAL_INPUT = {"parquet": 200_000_000, "csv": 200_000_000, "json": 200_000_000}
+LARGEST_LOCAL_INPUT = dict.fromkeys(("parquet", "csv", "json", "avro"), 200_000_000)
 
 
 class EngineChoice(NamedTuple):
@@ -50,10 +51,10 @@ def choose_engine(file: WorkloadFile) -> EngineChoice:
     reason = why_not_local(file)
     if reason is not None:
         return EngineChoice("spark", reason)
-    remote = remote_of(file)
-    if remote is not None:
+    needed, remote = _why_only_local(file), remote_of(file)
+    if remote is not None and needed is None:
         return EngineChoice("spark", f"the Spark Connect server {remote!r} is named")
-    missing = why_no_spark()
+    missing = needed or why_no_spark()
     if missing is not None:
         return EngineChoice("local", missing)
     master = file.engine.master
@@ -68,6 +69,11 @@ def choose_engine(file: WorkloadFile) -> EngineChoice:
             )
     total = sum(input_bytes(file, name) for name in file.workloads)
     return EngineChoice("local", f"the input is small, {_megabytes(total)} of files on this machine")
+
+
+def _why_only_local(file: WorkloadFile) -> str | None:
+    table = next((name for name in file.workloads if isinstance(file.streams[name], DeltaSource)), None)
+    return None if table is None else f"stream {table!r} is a Delta table"
 
 
 def why_not_local(file: WorkloadFile) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from skyband.connectors.arrow.avro_container import is_complete
 from skyband.connectors.arrow.paths import listed_files
 from skyband.connectors.files import FilesSource
 from skyband.jobs.folder_log import FolderLog, LoggedFile
@@ -13,7 +14,7 @@ from skyband.jobs.recent_files import state_of
 __all__ = ["SETTLED", "FollowedFolder"]
 
 SETTLED = 0.5  # seconds without a change after which a file counts as complete
-CUT_OFF = 10.0  # the same for a Parquet file without its last bytes, which are written at the end
+CUT_OFF = 10.0  # the same for a Parquet or Avro file without its last bytes, which are written at the end
 _PARQUET_END = (b"PAR1", b"PARE")
 
 
@@ -53,6 +54,8 @@ class FollowedFolder:
         return quiet >= CUT_OFF or (quiet >= SETTLED and not self._is_cut_off(file))
 
     def _is_cut_off(self, file: Path) -> bool:
+        if self._stream.format == "avro":
+            return not is_complete(file)
         if self._stream.format != "parquet":
             return False
         try:

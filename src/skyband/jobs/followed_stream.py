@@ -17,17 +17,22 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from skyband.connectors.arrow.batches import FileRows, letters
+from skyband.connectors.arrow.delta_log import FollowedTable
 from skyband.connectors.arrow.splits import Split
+from skyband.connectors.delta_source import DeltaSource
 from skyband.durations import parse_duration
-from skyband.errors import InvalidInputError
+from skyband.errors import InvalidInputError, SkybandError, UnsupportedError
 from skyband.jobs.folder_log import LoggedFile, PlannedBatch
 from skyband.jobs.followed_folder import CUT_OFF, FollowedFolder
+from skyband.jobs.history import LoggedPast
 from skyband.jobs.outputs import Mode
 from skyband.jobs.recent_files import RecentFiles, state_of
 from skyband.jobs.stored_stream import StoredStream
 from skyband.local.micro_batches import BatchResult
+from skyband.queries import Query
 from skyband.spark.late_limits import LateLimits
 from skyband.windows import ALWAYS
+from skyband.workload_file import WorkloadFile
 
 __all__ = ["CaughtUpStream", "FollowedStream"]
 
@@ -48,16 +53,26 @@ class FollowedStream(StoredStream):
         self._last_end: int | None = None
         self._busy = False
         self._ready: list[LoggedFile] = []  # found, and not planned yet
+        self._changes: deque[_Change] = deque()
+        self._done = -1  # the last complete batch
+        self._has_ended = False
         super().__init__(*arguments, **named)
-        self._folder = FollowedFolder(self.name, self.stream, self.checkpoint.log)
+        self._folder = self._followed()
         self._recent = RecentFiles(self.name)
         late = self.file.engine.late
         self._limits = LateLimits(**late) if isinstance(late, dict) else LateLimits()
 
     def run(self, stop: threading.Event) -> None:
         """Repeat a batch that was interrupted, then process new files until `stop` is set."""
+        try:
+            self._follow(stop)
+        finally:
+            self._has_ended = True
+
+    def _follow(self, stop: threading.Event) -> None:
         self._begin(stop)
         while not stop.is_set():
+            self._apply_changes()
             began = monotonic()
             files = self._next_files()
             looked = monotonic() - began
@@ -72,6 +87,11 @@ class FollowedStream(StoredStream):
                 self._wake.wait(min(LONGEST_POLL, max(POLL, looked / IDLE_SHARE)))
                 self._wake.clear()
 
+    def _followed(self) -> FollowedFolder | FollowedTable:
+        if isinstance(self.stream, DeltaSource):
+            return FollowedTable(self.name, self.stream, self.checkpoint.log, self.rows.reader.schema)
+        return FollowedFolder(self.name, self.stream, self.checkpoint.log)
+
     def wake(self) -> None:
         """Look at the folder and at the requests now."""
         self._wake.set()
@@ -80,6 +100,36 @@ class FollowedStream(StoredStream):
         """Process a message with the next micro-batch: the end of the stream, or time that advances."""
         self._requests.append(dict(message))
         self.wake()
+
+    def change(self, file: WorkloadFile, past: Mapping[str, int]) -> None:
+        """Continue with the queries of another file after the current micro-batch; called from another thread.
+
+        `past` names the added queries whose past is read, beside the stream, and how much of it. If the change is
+        rejected, its error is raised and the stream continues as before.
+        """
+        other = self.planned(file)
+        history = other.history(past) if past else None
+        if history is not None:
+            history.read(self._done, lambda: self._has_ended)
+        change = _Change(other, history)
+        self._changes.append(change)
+        self.wake()
+        while not change.settled.wait(POLL):
+            if self._has_ended:
+                raise UnsupportedError(f"stream {self.name!r} has ended, so its queries were not changed.")
+        if change.error is not None:
+            raise change.error
+
+    def reported_end(self, query: Query) -> int | None:
+        """Return the end of the first window that a query can report; None if only rows determine it."""
+        engine = self.engine
+        clock = max(shard.clock for shard in engine.shards)
+        start = max(shard.since.get(query.name, ALWAYS) for shard in engine.shards)
+        if clock == ALWAYS or not query.starts_whole or not hasattr(query.window, "first_end_from"):
+            return None
+        return max(
+            query.window.first_end_from(start) if start > ALWAYS else ALWAYS, query.window.first_end_after(clock)
+        )
 
     def finish(self) -> None:
         """End the stream when the available files are read: every window that contains a row is answered."""
@@ -102,6 +152,12 @@ class FollowedStream(StoredStream):
     def _begin(self, stop: threading.Event) -> None:
         """Open the checkpoint, and repeat a batch that was planned but not completed."""
         done, last = self.open_checkpoint(), self.checkpoint.log.last
+        self._done = done
+        if past := self.missing_past():
+            history = self.history(past)
+            history.read(done, stop.is_set)
+            history.join(self.engine)
+            self.commit(done)
         if last is not None and last.number > done:
             for file in last.files:
                 if not Path(file.path).exists():
@@ -111,13 +167,27 @@ class FollowedStream(StoredStream):
                     )
             self._run_batch(last, stop, repeated=True)
 
+    def _apply_changes(self) -> None:
+        """Apply the changes of queries that have been requested."""
+        while self._changes:
+            change = self._changes.popleft()
+            try:
+                self.switch(change.stream, change.history, self._done)
+            except SkybandError as error:
+                change.error = error
+            finally:
+                change.settled.set()
+
     def _next_files(self) -> list[LoggedFile]:
         """Return the files of the next micro-batch, in order."""
         if not self._ready:
-            self._ready = self._folder.look()
+            self._ready = self._look()
         most = self.stream.files_per_batch or len(self._ready)
         found, self._ready = self._ready[:most], self._ready[most:]
         return found
+
+    def _look(self) -> list[LoggedFile]:
+        return [LoggedFile(*file) for file in self._folder.look()]
 
     def _take_messages(self) -> list[dict[str, Any]]:
         return [self._requests.popleft() for _ in range(len(self._requests))]
@@ -126,7 +196,8 @@ class FollowedStream(StoredStream):
         self, files: Sequence[LoggedFile], messages: Sequence[dict[str, Any]], stop: threading.Event
     ) -> None:
         last = self.checkpoint.log.last
-        kept = tuple(file for file in files if state_of(Path(file.path)) is not None)  # others disappeared
+        is_table = isinstance(self.stream, DeltaSource)  # whose files must not disappear
+        kept = tuple(file for file in files if is_table or state_of(Path(file.path)) is not None)
         if kept or messages:
             batch = PlannedBatch(0 if last is None else last.number + 1, kept, tuple(messages))
             self.checkpoint.log.append(batch)
@@ -142,9 +213,10 @@ class FollowedStream(StoredStream):
             if self.dead is not None and (malformed or repeated):
                 self.dead.take(pa.concat_tables([letters(), *malformed]), batch.number)
             self.commit(batch.number)
+            self._done = batch.number
             self._count(result)
             self._recent.check()
-            for file in batch.files:
+            for file in () if isinstance(self.stream, DeltaSource) else batch.files:
                 self._recent.add(Path(file.path), (file.changed, file.size))
         finally:
             self._busy = False
@@ -174,6 +246,15 @@ class FollowedStream(StoredStream):
             stop.wait(max(0.0, began + interval - monotonic()))
 
 
+class _Change:
+    """A change of a stream's queries that waits for the end of a micro-batch."""
+
+    def __init__(self, stream: FollowedStream, history: LoggedPast | None) -> None:
+        self.stream, self.history = stream, history
+        self.error: SkybandError | None = None
+        self.settled = threading.Event()
+
+
 class CaughtUpStream(FollowedStream):
     """A stream that reads what is new since the last run in one micro-batch, and ends."""
 
@@ -183,9 +264,9 @@ class CaughtUpStream(FollowedStream):
         """Repeat a batch that was interrupted, then process all new files. Files that are still written are left."""
         self._begin(stop)
         began = monotonic()
-        files = self._folder.look()
+        files = self._look()
         while self._folder.has_unsettled and monotonic() < began + CUT_OFF and not stop.wait(POLL):
-            files += self._folder.look()
+            files += self._look()
             files = list({file.path: file for file in files}.values())
         if self._folder.has_unsettled:
             _LOG.warning("stream %r: files that are still written are left for the next run.", self.name)

@@ -100,6 +100,12 @@ def run(
     )
     if is_remote(found):
         _refuse_over_connect(file, fresh=fresh)
+    if file.since and mode != "once":
+        raise UnsupportedError(
+            f"since of query {next(iter(file.since))!r} is supported only by runs with --local, which read the past of "
+            "a query from the files that they have read. Remove since: a new query is then answered from the first "
+            "window that starts after all rows read so far."
+        )
     lock = Lock(_lock_of(str(engine.checkpoint)) if mode != "once" or fresh else None)
     lock.take()
     running = None
@@ -218,9 +224,15 @@ class Run:
             self._changes[stream] = self._changes.get(stream, 0) + 1
 
     def finish(self) -> None:
-        """End the streams: read the available rows, emit every window that contains a row, and stop."""
+        """End the streams: read the available rows, emit every window that contains a row, and stop.
+
+        If a stream fails, the others are stopped and its error is raised.
+        """
         for handle in self.handles.values():
-            handle.finish()
+            try:
+                handle.finish()
+            except Exception as error:
+                raise self._failed(error) from None
 
     def stop(self) -> None:
         """Stop all streams at the next safe point. Raises PipelineError if one does not stop (see `Handle.stop`)."""
@@ -255,11 +267,15 @@ class Run:
         except Exception as error:
             if isinstance(handle, Handle) and self._restarted_without_culprits(name, handle):
                 return False
-            with suppress(PipelineError):  # the first error is raised
-                self.stop()
-            if isinstance(error, SkybandError) and str(error) != (shown := self.file.hide(str(error))):
-                raise type(error)(shown) from None
-            raise
+            raise self._failed(error) from None
+
+    def _failed(self, error: Exception) -> Exception:
+        """Stop all streams and release the checkpoint after an error; return the error without secrets."""
+        with suppress(PipelineError):  # the first error is raised
+            self.stop()
+        if isinstance(error, SkybandError) and str(error) != (shown := self.file.hide(str(error))):
+            return type(error)(shown)
+        return error
 
     def refuse_unlisted(self, stream: str, query: Query) -> None:
         """Reject a query of a client that does more than compute values from the columns of a stream."""

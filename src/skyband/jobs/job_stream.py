@@ -38,7 +38,7 @@ from skyband.sharding.delivery import (
 )
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files
-from skyband.spark.delivery import Take, collecting, open_servers, write_to
+from skyband.spark.delivery import Take, collecting, open_servers, writing
 from skyband.spark.inputs import read_by_spark
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.outbox import Outbox
@@ -110,7 +110,7 @@ class JobStream:
         output = output_of(wanted)
         counted, dead = Observed.new(), dead_places(name, stream)
         staged = None
-        if isinstance(stream, FilesSource) and stream.skips_unreadable and dead:
+        if isinstance(stream, FilesSource) and (stream.skips_unreadable or stream.by_tasks_only) and dead:
             staged = mkdtemp(prefix="skyband-letters-")
         rows, read = self._batch(stream, workload, staged)
         draft = check(
@@ -125,6 +125,7 @@ class JobStream:
             shards=file.shards_of(name),
             row_copies=True,
             sole_watermark=True,
+            emission=stream.emission,
         )
         answers = draft.assemble(None, counted).answers
         prepare(answers)
@@ -186,7 +187,9 @@ class JobStream:
         letters, they continue to, because a separate query would begin with the first file.
         """
         folder, staged = stream.dead_letter_folder, Path(self._staged)
-        if not isinstance(stream, FilesSource) or folder is None or not (stream.skips_unreadable or staged.is_dir()):
+        if not isinstance(stream, FilesSource) or folder is None:
+            return None
+        if not (stream.skips_unreadable or stream.by_tasks_only or staged.is_dir()):
             return None
         stored = Checkpoint(self._spark, self._checkpoint)
         return TaskDeadFolder(folder, self._name, staged, stored.last_batch(stored.dead) + 1)
@@ -197,7 +200,7 @@ class JobStream:
         stream, workload = file.streams[name], file.workloads[name]
         letters = self._letters_of_tasks(stream)
         dead = dead_places(name, stream) if letters is None else []
-        take = write_to(self.wanted, workload, output_of(self.wanted))
+        take, stage = writing(self.wanted, workload, output_of(self.wanted), self._spark)
         if letters is not None:
             take = _then(take, letters.publish)
         if stream.source == "files":
@@ -207,7 +210,7 @@ class JobStream:
 
         def deliver(pipeline: Pipeline) -> DataStreamWriter:
             prepare(pipeline.answers)
-            return self._triggered(collecting(pipeline, take, outbox).queryName(name))
+            return self._triggered(collecting(pipeline, take, outbox, stage).queryName(name))
 
         def bury(letters: DataFrame) -> DataStreamWriter:
             return self._triggered(letters.writeStream.foreachBatch(bury_in(dead)).queryName(f"{name}, dead letters"))
@@ -252,6 +255,7 @@ class JobStream:
             reshard=self._reshard,
             row_copies=True,
             sole_watermark=True,
+            emission=stream.emission,
             dead_letters=dead_letters,
             progress=None if before is None else before.progress,
             before=None if before is None else before.plan,

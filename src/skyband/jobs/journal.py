@@ -1,19 +1,21 @@
 """Journal of the changes of a running job: one line per change, applied again by the next run.
 
-A new query is on trial (`try`) until a micro-batch with it is completed; then it is recorded as added (`add`).
+A new query is on trial (`try`) until a micro-batch with it is completed; then it is recorded as added (`add`). A second
+file stores how many lines are confirmed, so that a journal that was removed, truncated or replaced by an older copy is
+noticed.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 from skyband.errors import SkybandError, SnapshotError
+from skyband.jobs.checked_lines import checked, checksum_of, sealed
 from skyband.queries import Query
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
@@ -23,7 +25,10 @@ from skyband.workload_file.reader import WorkloadFile
 __all__ = ["Change", "Journal", "added_queries", "changed", "given_up", "names_of", "with_query", "without_query"]
 
 MOST_TRIES = 6  # of a query before it is assumed to crash Java each time; fewer can have other causes
-LINE = StateFormat("journal of changes", [unchanged])
+LINE = StateFormat("journal of changes", [unchanged, unchanged])  # lines before version 3 have no checksum
+_UNCHECKED = 2  # the last version without checksums
+_UNCHECKED_BEGINNINGS = (b'{"kind"', b'{"version": ')  # version 1 stored no version
+_CHECKED = b'{"version":'  # without a space
 _JOINS = ("try", "add")
 _LOG = logging.getLogger("skyband.control")
 
@@ -51,53 +56,99 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "changes.jsonl"
+        self.confirmed_path = folder / "changes.end"
 
     def append(self, change: Change) -> None:
-        """Append a change durably."""
+        """Append a change durably. A line that an earlier crash cut off is replaced."""
         fields = {"type": change.query.family, **change.query.to_dict()}
         values = LINE.stamped({"kind": change.kind, "stream": change.stream, "query": fields})
-        line = json.dumps(values) + "\n"
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        lines, size = self._lines()
+        line = sealed(values, checksum_of(lines[-1]) if lines else "") + b"\n"
         with self.path.open("ab", buffering=0) as file:
-            size = file.tell()
-            begin = b"\n" if size and not self._ends_with_newline() else b""  # after a line that a crash cut off
+            file.truncate(size)
+            begin = b"" if not lines or size == sum(map(len, lines)) + len(lines) else b"\n"
             try:
-                _write_all(file, begin + line.encode())
+                _write_all(file, begin + line)
                 os.fsync(file.fileno())
+                self._confirm(len(lines) + 1)
             except OSError:
                 file.truncate(size)
                 raise
 
     def read(self) -> list[Change]:
         """Return all changes, oldest first. A line that a crash cut off was never confirmed and is ignored."""
-        try:
-            lines = self.path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return []
+        lines, _ = self._lines()
+        checks = [checksum_of(line) for line in lines]
         found = []
-        for number, line in enumerate(lines, 1):
+        for number, (line, before) in enumerate(zip(lines, ["", *checks], strict=False), 1):
             if line.strip():
                 try:
-                    found.append(_change(json.loads(line)))
-                except (ValueError, KeyError, TypeError, SkybandError) as error:
-                    if _is_cut_off(line):
-                        continue
+                    found.append(_change(line, before))
+                except (ValueError, KeyError, TypeError, RecursionError, SkybandError) as error:
+                    if _is_cut_off(line, last=False):
+                        continue  # of an earlier version, which wrote on after such a line
                     if isinstance(error, SnapshotError):
                         raise SnapshotError(f"{self.path}:{number} cannot be read: {error}") from error
                     raise SnapshotError(
                         f"{self.path}:{number} is not a valid change ({error}), so the changes of the earlier run are "
-                        "unknown. Repair or remove the line, then run again."
+                        f"unknown. {self._remedy}"
                     ) from error
+        confirmed = self._confirmed()
+        if len(lines) < confirmed:
+            raise SnapshotError(
+                f"{self.path} has {len(lines)} lines, but {confirmed} changes were confirmed, so lines were removed, "
+                f"or the file is an older copy. {self._remedy}"
+            )
         return found
 
     def clear(self) -> None:
         """Remove all changes."""
+        self.confirmed_path.unlink(missing_ok=True)
         self.path.unlink(missing_ok=True)
 
-    def _ends_with_newline(self) -> bool:
-        with self.path.open("rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) == b"\n"
+    @property
+    def _remedy(self) -> str:
+        return (
+            f"Restore the checkpoint from a backup; or remove {self.path.name} and {self.confirmed_path.name} there, "
+            "and run again with the queries of the file."
+        )
+
+    def _lines(self) -> tuple[list[bytes], int]:
+        """Return the lines without a last one that a crash cut off, and their size in bytes."""
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            return [], 0
+        except OSError as error:
+            raise SnapshotError(
+                f"{self.path} cannot be read ({error.strerror or error}), so the changes of the earlier run are "
+                f"unknown. {self._remedy}"
+            ) from error
+        *lines, last = content.split(b"\n")
+        if last and not _is_cut_off(last, last=True):
+            return [*lines, last], len(content)
+        return lines, len(content) - len(last)
+
+    def _confirmed(self) -> int:
+        """Return the number of confirmed lines; 0 for a journal of an earlier version."""
+        try:
+            return int(checked(self.confirmed_path.read_bytes())["lines"])
+        except FileNotFoundError:
+            return 0
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise SnapshotError(
+                f"{self.confirmed_path} is damaged ({error}), so it is unknown whether all changes of the earlier run "
+                f"are in {self.path.name}. {self._remedy}"
+            ) from error
+
+    def _confirm(self, lines: int) -> None:
+        unfinished = self.confirmed_path.with_suffix(".new")
+        with unfinished.open("wb") as file:
+            file.write(sealed({"lines": lines}))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, self.confirmed_path)
 
 
 def _write_all(file: BinaryIO, content: bytes) -> None:
@@ -186,15 +237,22 @@ def _has(file: WorkloadFile, change: Change) -> bool:
     return len(queries) > 1 and change.query in queries
 
 
-def _change(saved: dict[str, Any]) -> Change:
-    line = LINE.migrated(saved)
+def _change(text: bytes, before: str) -> Change:
+    raw = checked(text, before)
+    line = LINE.migrated(raw)
+    if raw.get("version", 1) > _UNCHECKED and not checksum_of(text):
+        raise ValueError("its checksum is missing")
     if line["kind"] not in ("try", "add", "drop"):
         raise ValueError(f"kind must be try, add or drop, got {line['kind']!r}")
     fields = dict(line["query"])
     return Change(line["kind"], str(line["stream"]), FAMILIES[fields.pop("type")].query_class(**fields))
 
 
-def _is_cut_off(line: bytes) -> bool:
-    """Whether a crash can have cut the line off: it starts like a change, but has no end."""
-    begins = (b'{"version"', b'{"kind"')  # lines of version 1 have no version
-    return any(begin.startswith(line) for begin in begins) or (line.startswith(begins) and not line.endswith(b"}}"))
+def _is_cut_off(line: bytes, *, last: bool) -> bool:
+    """Whether a crash can have cut the line off: it starts like a change, but has no end.
+
+    Versions before 3 wrote the next line after it; since then only the last line can be cut off.
+    """
+    begins = (*_UNCHECKED_BEGINNINGS, *((_CHECKED,) if last else ()))
+    has_end = bool(checksum_of(line)) if line.startswith(_CHECKED) else line.endswith(b"}}")
+    return any(begin.startswith(line) for begin in begins) or (line.startswith(begins) and not has_end)

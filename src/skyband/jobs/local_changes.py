@@ -1,17 +1,20 @@
-"""Requests to a local job that follows folders: it emits windows and moves time, and keeps its queries."""
+"""Changes of a local job that follows folders: its streams continue with other queries between two micro-batches."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skyband.errors import UnsupportedError
-from skyband.jobs.control_server import read_moment
+from skyband.errors import InvalidInputError
+from skyband.jobs.control_server import place_of, read_moment
+from skyband.jobs.journal import Change, Journal, with_query, without_query
 from skyband.queries import Query
-from skyband.workload_file.live_query_limits import known_stream
+from skyband.workload_file.live_query_limits import known_stream, refuse_unfit
 
 if TYPE_CHECKING:
     from skyband.jobs.local_job import LocalRun
+    from skyband.workload_file import WorkloadFile
 
 __all__ = ["LocalChanges"]
 
@@ -20,18 +23,29 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class LocalChanges:
-    """Applies the requests that a local job supports."""
+    """Applies the requests to a local job. Changes of queries are recorded in the journal, as on Spark."""
 
     def __init__(self, run: LocalRun) -> None:
         self._run = run
+        self._journal = Journal(Path(str(run.file.engine.checkpoint)))
 
-    def add(self, query: Query, stream: str | None) -> str:
-        """Reject the change."""
-        raise self._unsupported("added")
+    def add(self, query: Query, stream: str | None, since: int | None = None) -> str:
+        """Add a query to a stream; with `since`, windows that begin so many microseconds before now are complete."""
+        stream = known_stream(self._run.file.workloads, stream)
+        refuse_unfit(self._run.file.workloads, query)
+        past = {} if since is None else {query.name: since}
+        self._change(stream, with_query(self._run.file, stream, query), Change("add", stream, query), past)
+        end = self._run.reported_end(stream, query)
+        if end is None:
+            return f"added {query.name!r} to stream {stream!r}; valid from its first answer"
+        moment = _EPOCH + timedelta(microseconds=end)
+        return f"added {query.name!r} to stream {stream!r}; valid from the window that ends at {moment.isoformat()}"
 
     def drop(self, name: str) -> str:
-        """Reject the change."""
-        raise self._unsupported("dropped")
+        """Drop a query."""
+        stream, query = place_of(self._run.file, name)
+        self._change(stream, without_query(self._run.file, stream, name), Change("drop", stream, query), {})
+        return f"dropped {name!r} from stream {stream!r}; no more windows are emitted for it"
 
     def flush(self, stream: str | None) -> str:
         """Emit every window that contains a row, with the next micro-batch."""
@@ -49,12 +63,22 @@ class LocalChanges:
         """Return the running queries by stream."""
         return {name: list(map(str, workload)) for name, workload in self._run.file.workloads.items()}
 
+    def _change(self, stream: str, file: WorkloadFile, change: Change, past: dict[str, int]) -> None:
+        """Change the queries of a stream, then append to the journal; undo the change if that fails.
+
+        The state with the new queries is stored first. After a kill between the two, the next run has the old queries.
+        """
+        before = self._run.file
+        self._run.change(stream, file, past)
+        try:
+            self._journal.append(change)
+        except OSError as error:
+            self._run.change(stream, before, {})
+            raise InvalidInputError(
+                f"cannot write the change to {str(self._journal.path)!r} ({error.strerror or error}), so it would be "
+                "lost at the next start. The change was undone."
+            ) from error
+
     def _names(self, stream: str | None) -> list[str]:
         workloads = self._run.file.workloads
         return list(workloads) if stream is None else [known_stream(workloads, stream)]
-
-    def _unsupported(self, what: str) -> UnsupportedError:
-        return UnsupportedError(
-            f"queries of a run with --local cannot be {what} while it runs. Stop it, edit {self._run.file.path} and "
-            "run it again: it resumes with the changed queries."
-        )

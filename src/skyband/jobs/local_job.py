@@ -13,10 +13,11 @@ import pyarrow as pa
 from skyband.errors import InvalidInputError, PipelineError, SkybandError, UnsupportedError
 from skyband.jobs.engine_choice import refuse_unsupported_file
 from skyband.jobs.followed_stream import CaughtUpStream, FollowedStream
-from skyband.jobs.journal import Journal
+from skyband.jobs.journal import Journal, changed
 from skyband.jobs.local_stream import BoundedStream, LocalStream, StoppedError
 from skyband.jobs.outputs import Mode, memory_of
 from skyband.paths import has_scheme
+from skyband.queries import Query
 from skyband.sharding.delivery import Wanted
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.health import Beat
@@ -76,8 +77,11 @@ def run_local(
     lock.take()
     running = None
     try:
+        journal = Journal(Path(checkpoint))
         if fresh:
-            Journal(Path(checkpoint)).clear()
+            journal.clear()
+        if mode != "once":
+            file = changed(file, journal.read())
         running = LocalRun(file, mode, lock)
         for name in file.workloads:
             running._add(name, fresh=fresh, watchers=(watchers or {}).get(name, ()))
@@ -136,6 +140,19 @@ class LocalRun:
             stream = self._streams[name]
             if isinstance(stream, FollowedStream):
                 stream.send(message)
+
+    def change(self, stream: str, file: WorkloadFile, past: Mapping[str, int]) -> None:
+        """Continue a stream with the queries of another file; `past`: the new ones whose past is read."""
+        found = self._streams[stream]
+        assert isinstance(found, FollowedStream)  # others have no control server
+        found.change(file, past)
+        self.file = file
+
+    def reported_end(self, stream: str, query: Query) -> int | None:
+        """Return the end of the first window that a query can report; None if that is not known."""
+        found = self._streams[stream]
+        assert isinstance(found, FollowedStream)
+        return found.reported_end(query)
 
     def finish(self) -> None:
         """End the streams: read the available files, emit every window that contains a row, and stop."""

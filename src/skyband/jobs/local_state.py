@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,12 +17,13 @@ from uuid import uuid4
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.jobs.folder_log import FolderLog
 from skyband.paths import has_scheme
-from skyband.snapshot import StateFormat
+from skyband.snapshot import StateFormat, resuming
 
 __all__ = ["FolderSegments", "LocalCheckpoint", "has_local_state", "has_spark_state", "refuse_local_state"]
 
 STATE = StateFormat("local stream", [])
 _FOLDER = "local"  # below the checkpoint of a stream
+_RESTORE = "Restore the checkpoint from a backup, or start over with --fresh."
 
 
 def has_local_state(checkpoint: str) -> bool:
@@ -52,18 +54,25 @@ class FolderSegments:
         self.stale: list[str] = []  # files that the next commit makes obsolete
 
     def get(self, number: int) -> bytes:
-        """Return a stored segment."""
+        """Return a stored segment, if it is the one that was stored."""
+        path = self._folder / self.stored[number]
         try:
-            return (self._folder / self.stored[number]).read_bytes()
+            data = path.read_bytes()
         except OSError as error:
             raise SnapshotError(
-                f"a part of the state in {str(self._folder)!r} cannot be read ({error.strerror or error}). Restore the "
-                "checkpoint from a backup, or start over with --fresh."
+                f"a part of the state, {str(path)!r}, cannot be read ({error.strerror or error}). {_RESTORE}"
             ) from error
+        digest = path.name.partition(".")[2]  # segments of earlier versions have none in their names
+        if digest and digest != _digest(data):
+            raise SnapshotError(
+                f"a part of the state, {str(path)!r}, is damaged (its checksum differs from that in its name); nothing "
+                f"was resumed. {_RESTORE}"
+            )
+        return data
 
     def put(self, number: int, data: bytes) -> None:
         """Store a segment."""
-        name = f"{number}-{uuid4().hex}"  # no file of the last commit is replaced
+        name = f"{number}-{uuid4().hex}.{_digest(data)}"  # no file of the last commit is replaced
         _write_durably(self._folder / name, data)
         if number in self.stored:
             self.remove(number)
@@ -100,12 +109,21 @@ class LocalCheckpoint:
                     "start over with --fresh."
                 ) from None
             return None
+        except OSError as error:
+            raise SnapshotError(
+                f"the state {str(self._folder / 'state')!r} cannot be read ({error.strerror or error}). {_RESTORE}"
+            ) from error
         try:
-            saved = STATE.decode(blob)
+            with resuming():
+                saved = STATE.decode(blob)
+                distance = (-1 if self.log.last is None else self.log.last.number) - saved["batch"]
         except SnapshotError as error:
-            raise SnapshotError(f"checkpoint {self.checkpoint!r} cannot be resumed: {error}") from None
-        last = -1 if self.log.last is None else self.log.last.number
-        if last - saved["batch"] not in (0, 1):  # the batch after the state may be planned
+            raise SnapshotError(
+                f"checkpoint {self.checkpoint!r} cannot be resumed from {str(self._folder / 'state')!r}: {error} "
+                f"{_RESTORE}"
+            ) from None
+        if distance not in (0, 1):  # the batch after the state may be planned
+            last = saved["batch"] + distance
             raise SnapshotError(
                 f"checkpoint {self.checkpoint!r} is damaged: its state ends with batch {saved['batch']}, its log of "
                 f"files with batch {last}. Restore both from one backup, or start over with --fresh."
@@ -159,6 +177,10 @@ def _write_durably(path: Path, data: bytes) -> None:
             f"the state cannot be written to {str(path)!r} ({error.strerror or error}). The stream stopped; no answers "
             "are lost. Make room or make the folder writable, and run it again."
         ) from error
+
+
+def _digest(data: bytes) -> str:
+    return blake2b(data, digest_size=8).hexdigest()
 
 
 def _sync(folder: Path) -> None:

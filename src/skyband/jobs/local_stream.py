@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skyband.connectors.arrow.batches import FileRows
 from skyband.connectors.arrow.rows import LocalRows
@@ -19,7 +18,7 @@ from skyband.connectors.files import FilesSource
 from skyband.connectors.row_identity import ends_of
 from skyband.jobs.local_state import has_local_state, has_spark_state
 from skyband.jobs.outputs import Mode, discard, open_outputs, refuse_foreign_files
-from skyband.local.pipeline import Counts, plan_for
+from skyband.local.pipeline import plan_for
 from skyband.local.replay import in_order
 from skyband.queries.families import family_of, refuse_unsupported
 from skyband.sharding.delivery import (
@@ -53,7 +52,7 @@ class LocalStream:
         stream, self.workload = file.streams[name], file.workloads[name]
         assert isinstance(stream, FilesSource)  # the job rejects other sources
         self.stream = stream
-        self.outputs = open_outputs(lambda: file, name, None, watchers)
+        self.outputs = open_outputs(lambda: self.file, name, None, watchers)
         self.output = output_of(self.outputs.wanted)
         dead = stream.dead_letter_folder
         self.dead = None if dead is None else LocalDeadFolder(dead, name, LARGEST_LETTER)
@@ -74,7 +73,7 @@ class LocalStream:
         )
         if fresh:
             clear_servers(self.outputs.wanted)
-        self.counts, self.read, self.malformed, self.unreadable = Counts(), 0, 0, 0
+        self.counts, self.read, self.malformed, self.unreadable = self.plan.counts(), 0, 0, 0
         self.answers = self.batches = 0
         self.seconds = 0.0
 
@@ -107,16 +106,18 @@ class LocalStream:
             refuse_unsupported(
                 family, "count windows", f"query {first.name!r} with a window of {first.window.size} rows"
             )
-        if self.output != "answers":
-            refuse_unsupported(family, "changes", f"output={self.output!r}")
         if algorithm != "auto":
             refuse_unsupported(family, "algorithm", f"algorithm={algorithm!r}")
         declared = getattr(family.part("projection"), "declared", None)
         if declared is not None:
             for query in workload:
                 declared(query, None)
+        emission = self.stream.emission
+        if emission.given is not None:
+            refuse_unsupported(family, "emission", emission.given)
+        emission.refuse_other_late_rows(self.file.engine.late)
         return ProjectionRequest(
-            workload, str(self.stream.time), self.stream.id, algorithm, self.output, row_copies=True
+            workload, str(self.stream.time), self.stream.id, algorithm, self.output, row_copies=True, emission=emission
         )
 
     def metrics(self) -> dict[str, Any]:
@@ -175,8 +176,6 @@ class BoundedStream(LocalStream):
             rows = self.tables(self.rows.read(), letters, stop)
             tables = list(self.plan.bounded(map(self.plan.project, rows), self.counts))
             answers = in_order(self.plan, tables)
-            if self.plan.family.name != "topk":  # as on Spark, where answers of shards may be merged
-                self.counts.windows = int(pc.sum(pc.equal(answers["rank"], 1)).as_py() or 0)
             clear_servers(self.outputs.wanted)
             for folder in self.folders:
                 folder.clear()

@@ -68,11 +68,13 @@ class Mailbox:
     def is_heard(self) -> bool:
         """Whether a running job reads this mailbox."""
         try:
-            pid = int(json.loads((self.folder / _RUN).read_text(encoding="utf-8"))["pid"])
+            pid = int(json.loads((self.folder / _RUN).read_bytes())["pid"])
+            if pid <= 0:  # would signal a group of processes
+                return False
             os.kill(pid, 0)
         except PermissionError:
             return True  # alive, of another user
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return False
         return True
 
@@ -92,9 +94,16 @@ class Mailbox:
         """Return and remove the reply to a request; None if there is no reply yet."""
         path = self.folder / f"{name}{_REPLY}"
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            found = json.loads(path.read_bytes())
+            if not isinstance(found, dict):
+                raise ValueError("it is not a mapping")
         except FileNotFoundError:
             return None
+        except (OSError, ValueError, RecursionError) as error:
+            raise InvalidInputError(
+                f"the reply {str(path)!r} of the running job cannot be read ({error}). The request may have taken "
+                "effect: `skyband ctl list` shows the queries."
+            ) from error
         path.unlink(missing_ok=True)
         return found
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, Self
 
 import pyarrow as pa
 
+from skyband.connectors.arrow.rows import LocalRows
 from skyband.durations import parse_duration
 from skyband.errors import SnapshotError
+from skyband.jobs.history import LoggedPast, refuse_without_past
 from skyband.jobs.local_state import FolderSegments, LocalCheckpoint
 from skyband.jobs.local_stream import LocalStream
 from skyband.local.micro_batches import MicroBatches
+from skyband.local.pipeline import plan_for
 from skyband.queries.families import family_of, refuse_unsupported
-from skyband.sharding.delivery import refuse_newer_batches
+from skyband.sharding.delivery import prepare_servers, refuse_newer_batches
 from skyband.sharding.envelope import MILLISECOND
 from skyband.sharding.projection import ProjectionRequest
+from skyband.snapshot import resuming
 from skyband.windows import ALWAYS
+from skyband.workload_file import WorkloadFile
 
 __all__ = ["StoredStream"]
 
@@ -39,7 +46,10 @@ class StoredStream(LocalStream):
 
     def known_columns(self) -> pa.Schema | None:
         """Return the columns of the files when the stream first started; those files may no longer exist."""
-        return None if self._saved is None else pa.ipc.read_schema(pa.py_buffer(self._saved["schema"]))
+        if self._saved is None:
+            return None
+        with resuming():
+            return pa.ipc.read_schema(pa.py_buffer(self._saved["schema"]))
 
     def request(self) -> ProjectionRequest:
         """Return what concerns single rows, with the watermark and the handling of late rows."""
@@ -60,16 +70,47 @@ class StoredStream(LocalStream):
                     "with --fresh."
                 )
         known = self._saved or {"watermark": None, "newest": ALWAYS, "units": []}
-        stored = {unit["name"]: (unit["state"], self.checkpoint.segments(unit["segments"])) for unit in known["units"]}
+        with resuming():
+            units = known["units"]
+            stored = {unit["name"]: (unit["state"], self.checkpoint.segments(unit["segments"])) for unit in units}
+            watermark, newest = known["watermark"], known["newest"]
         self.engine = MicroBatches(
             self.plan,
             self.rows.time,
             self._delay,
-            watermark=known["watermark"],
-            newest=known["newest"],
+            watermark=watermark,
+            newest=newest,
             stored=stored,
             segments_of_new=self.checkpoint.segments,
         )
+        refuse_without_past(self.plan, self.missing_past())
+
+    def missing_past(self) -> dict[str, int]:
+        """Return the queries that the stored state does not have and whose past is to be read; and how much of it."""
+        return {name: self.file.since[name] for name in self.engine.joined if name in self.file.since}
+
+    def history(self, past: Mapping[str, int]) -> LoggedPast:
+        """Return the reader of what these queries lack."""
+        rows = LocalRows(self.name, self.stream, known=self.rows.reader.schema)
+        return LoggedPast(rows, self.plan, self._delay, past, self.checkpoint.log.path)
+
+    def planned(self, file: WorkloadFile) -> Self:
+        """Return the stream with the queries of another file, without a state. This stream is unchanged."""
+        other = copy(self)
+        other.file, other.workload = file, file.workloads[self.name]
+        other.plan = plan_for(other.rows.schema, other.request(), rank=pa.int32())
+        return other
+
+    def switch(self, other: Self, history: LoggedPast | None, number: int) -> None:
+        """Continue with the queries of `other` after the batch `number`. If this fails, nothing has changed."""
+        other._saved = self.checkpoint.read()
+        other.check_plan()
+        prepare_servers(self.outputs.wanted, other.workload, self.output, other.plan.empty(), kept=True)
+        if history is not None:
+            history.read(number)
+            history.join(other.engine)
+        other.commit(number)
+        self.file, self.workload, self.plan, self.engine = other.file, other.workload, other.plan, other.engine
 
     def open_checkpoint(self) -> int:
         """Store the first state, or remove what a killed run left; return the number of the last complete batch."""

@@ -10,7 +10,7 @@ from tempfile import mkdtemp
 from time import monotonic
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
@@ -22,8 +22,9 @@ from skyband.jobs.verified import Verified, in_answers, stored_files, written_to
 from skyband.queries.answer_schema import moment_of
 from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
+from skyband.sharding.emission import FINAL, REVISION, marks_in
 from skyband.spark.expressions import quoted
-from skyband.topk.verification import compare
+from skyband.topk.verification import compare, rounded
 from skyband.workload_file import WorkloadFile
 
 __all__ = ["Verified", "verify"]
@@ -49,6 +50,11 @@ def verify(
         raise UnsupportedError(
             f"stream {stream!r}: unreadable_files: dead_letters is not supported by verify on Spark, because brute "
             "force reads the files with Spark's reader. Use verify --local."
+        )
+    if isinstance(source, FilesSource) and source.by_tasks_only is not None:
+        raise UnsupportedError(
+            f"stream {stream!r} is not supported by verify on Spark, because brute force reads the files with Spark's "
+            f"reader. {source.by_tasks_only} Use verify --local."
         )
     workload, rows = file.workloads[stream], open_batch(spark, stream, source)
     if answers is not None:
@@ -116,12 +122,29 @@ def _compared(
     if found is None:
         found = expected.limit(0)
     else:
+        found = _last_answers(found, workload)
         own = {"__time": time, **({"__id": id_} if id_ else {})}
         found = _as_expected(found, expected, own, workload)
     if unfinished:
         expected, not_final = _emitted(expected, found)
     difference = compare(expected, found)
     return Verified(rows.count(), None, 0, not_final, difference, None, monotonic() - began)
+
+
+def _last_answers(found: DataFrame, workload: Workload[Any]) -> DataFrame:
+    """Return the last final answer of each window, if provisional or corrected answers were stored, too."""
+    marks = marks_in(found.columns)
+    if FINAL in marks:
+        found = found.where(sf.coalesce(sf.col(FINAL).cast("boolean"), sf.lit(True)))  # null: without the option
+    if REVISION not in marks:
+        return found
+    window: list[str | Column] = ["query", moment_of(found.columns)]
+    for name in dict.fromkeys(name for query in workload for name in query.groups):
+        grouped = [query.name for query in workload if name in query.groups]
+        window.append(sf.when(sf.col("query").isin(grouped), sf.col(quoted(_spelled(found, name)))))
+    revision = sf.coalesce(sf.col(REVISION).cast("int"), sf.lit(0))
+    newest = sf.max(revision).over(Window.partitionBy(*window))
+    return found.withColumn("__newest", newest).where(revision == sf.col("__newest")).drop("__newest")
 
 
 def _as_expected(found: DataFrame, expected: DataFrame, own: dict[str, str], workload: Workload[Any]) -> DataFrame:
@@ -142,6 +165,9 @@ def _as_expected(found: DataFrame, expected: DataFrame, own: dict[str, str], wor
         grouped = [query.name for query in workload if field.name in query.groups]
         if field.name not in own and grouped:
             value = sf.when(sf.col("query").isin(grouped), value)
+        decayed = [query.name for query in workload if getattr(query, "half_life", None) is not None]
+        if field.name == "score" and decayed:
+            value = sf.when(sf.col("query").isin(decayed), rounded(value)).otherwise(value)
         columns.append(value.alias(field.name))
     return found.select(*columns)
 

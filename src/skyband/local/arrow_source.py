@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,8 @@ __all__ = ["ArrowColumn", "ArrowSource"]
 
 _NAN = from_numpy(np.array([np.nan]), pa.float64())[0]  # `pyarrow.scalar` would import pandas
 _ONE_SHARD = 1
+_DIGITS = 15  # decimal numbers with so many digits are different as doubles
+_WIDE = 64  # bits
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,29 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
 
         return ArrowColumn(pa.float64(), compute, column.reads)
 
+    def as_score(self, column: ArrowColumn) -> ArrowColumn:
+        """Return values of any ordered type as doubles in their order."""
+
+        def compute(table: pa.Table) -> pa.Array:
+            values = column.compute(table)
+            if pa.types.is_dictionary(values.type):
+                values = values.cast(values.type.value_type)
+            numbers = _prefixes(values) if _is_bytes(values.type) else _as_doubles(values)
+            return numbers.fill_null(_NAN) if numbers.null_count else numbers
+
+        return ArrowColumn(pa.float64(), compute, column.reads)
+
+    def is_exact(self, kind: pa.DataType) -> bool:
+        """Return whether different values are different as doubles."""
+        if pa.types.is_decimal(kind):
+            return bool(kind.precision <= _DIGITS)
+        short = pa.types.is_integer(kind) and kind.bit_width < _WIDE
+        return bool(short or pa.types.is_floating(kind) or pa.types.is_date32(kind) or pa.types.is_boolean(kind))
+
+    def is_integer(self, kind: pa.DataType) -> bool:
+        """Return whether values are integers."""
+        return bool(pa.types.is_integer(kind))
+
     def as_label(self, column: ArrowColumn) -> ArrowColumn:
         """Return labels as they are compared."""
         if pa.types.is_integer(column.kind):
@@ -133,14 +159,25 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
 
         return ArrowColumn(column.kind, compute, condition.reads | column.reads)
 
-    def counts(self, key: ArrowColumn, value: ArrowColumn | None) -> ArrowColumn:
-        """Return whether a row has a key and a value."""
+    def replaced(self, condition: ArrowColumn, new: ArrowColumn | float, column: ArrowColumn) -> ArrowColumn:
+        """Return the column, with `new` where the condition is true."""
 
         def compute(table: pa.Table) -> pa.Array:
-            found = key.compute(table).is_valid()
+            value = new.compute(table) if isinstance(new, ArrowColumn) else pa.scalar(new, column.kind)
+            return pc.if_else(condition.compute(table).fill_null(False), value, column.compute(table))
+
+        reads = condition.reads | column.reads | (new.reads if isinstance(new, ArrowColumn) else frozenset())
+        return ArrowColumn(column.kind, compute, reads)
+
+    def counts(self, keys: Sequence[ArrowColumn], value: ArrowColumn | None) -> ArrowColumn:
+        """Return whether a row has all columns of a key, and a value."""
+
+        def compute(table: pa.Table) -> pa.Array:
+            found = reduce(pc.and_, (key.compute(table).is_valid() for key in keys))
             return found if value is None else pc.and_(found, pc.invert(pc.is_nan(value.compute(table))))
 
-        return ArrowColumn(pa.bool_(), compute, key.reads | (value.reads if value is not None else frozenset()))
+        reads = [column.reads for column in (*keys, value) if column is not None]
+        return ArrowColumn(pa.bool_(), compute, frozenset().union(*reads))
 
     def with_zero(self, column: ArrowColumn) -> ArrowColumn:
         """Return numbers with 0.0 for -0.0."""
@@ -209,6 +246,28 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return _is_text(kind) or bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _as_doubles(values: pa.Array) -> pa.Array:
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp("us", values.type.tz), safe=False).cast(pa.int64())
+    elif pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
+    elif pa.types.is_boolean(values.type):
+        values = values.cast(pa.int8())
+    return values.cast(pa.float64(), safe=False)
+
+
+def _prefixes(values: pa.Array) -> pa.Array:
+    """Return the number that the first six bytes of each value form; shorter ones end with zeros."""
+    heads = pc.binary_slice(values.cast(pa.binary()), 0, 6)
+    distinct = heads.dictionary_encode()
+    numbers = [int.from_bytes(head.as_py().ljust(6, b"\0"), "big") for head in distinct.dictionary]
+    return pa.array(numbers, pa.int64()).cast(pa.float64()).take(distinct.indices)
 
 
 def _all(flags: pa.Array) -> bool:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from skyband.data.arrow import one
 from skyband.local.pipeline import Counts, LocalPlan
 from skyband.local.replay import in_order
+from skyband.sharding.emission import FINAL
 from skyband.sharding.envelope import Envelope, Note, expected_watermark
 from skyband.sharding.shard import MemorySegments, Segments, Shard
 from skyband.windows import ALWAYS
@@ -55,6 +56,7 @@ class MicroBatches:
         self._plan, self._time, self._delay = plan, time, delay
         self.watermark, self.newest = watermark, newest
         self.shards: list[Shard] = plan.resumed(stored or {}, newest, segments_of_new)
+        self.joined = sorted({name for shard in self.shards for name in shard.joining})  # queries without a past
         self.held = dict.fromkeys(range(len(self.shards)), 0)  # by shard: how many rows, tuples or partials it stores
         for shard in self.shards:
             if shard.joining:
@@ -63,7 +65,7 @@ class MicroBatches:
 
     def step(self, tables: Iterable[pa.Table], messages: Sequence[Mapping[str, Any]] = ()) -> BatchResult:
         """Process the rows of a micro-batch, then the messages: the end of the stream, or time that advances."""
-        counts = Counts()
+        counts = self._plan.counts()
         found: list[tuple[int, int, pa.Table]] = []
         waiting: list[Envelope] = []
         newest, rows = _Newest(self._time), 0
@@ -71,11 +73,11 @@ class MicroBatches:
         for envelope in self._plan.envelopes(projected, counts, drop_unmatched=True, timely=timely):
             waiting.append(envelope)
             rows += envelope.rows.num_rows
-            if rows >= STEP_ROWS:
+            if rows >= STEP_ROWS and self._plan.plan.emission.is_once:  # else one step emits a window once
                 found += self._advanced(waiting, counts)
                 waiting, rows = [], 0
         after = expected_watermark([Note(newest.position, newest.position)], self._delay)
-        found += self._advanced(waiting, counts, after=after)
+        found += self._advanced(waiting, counts, after=after, provisional=not messages)
         for message in messages:
             found += self._advanced([], counts, at=message.get("at"), end=message["kind"] == "end")
         self.newest = max(self.newest, newest.position)
@@ -96,6 +98,7 @@ class MicroBatches:
         after: int | None = None,
         at: int | None = None,
         end: bool = False,
+        provisional: bool = False,
     ) -> Iterator[tuple[int, int, pa.Table]]:
         """Step all shards; `after` is the watermark after the batch, `at` a time that a message advances to."""
         for shard in self.shards:
@@ -106,8 +109,9 @@ class MicroBatches:
                 self.watermark if at is None else at,
                 next_watermark=after,
                 end=end,
+                provisional=provisional,
             )
-            counts.add_step(tally)
+            counts.add_step(tally, with_windows=not self._plan.plan.compares_merged)
             self.held[shard.number] = tally.candidates
             for table in tables:
                 if table.num_rows:
@@ -115,12 +119,13 @@ class MicroBatches:
 
     def _result(self, found: list[tuple[int, int, pa.Table]], counts: Counts) -> BatchResult:
         found.sort(key=lambda answer: (answer[0] // self._plan.plan.shards, answer[1]))
-        answers = in_order(self._plan, list(self._plan.merged(iter(found))))
-        if self._plan.family.name != "topk":  # as on Spark, where answers of shards may be merged
-            counts.windows = int(pc.sum(pc.equal(answers["rank"], 1)).as_py() or 0)
+        answers = in_order(self._plan, list(self._plan.merged(iter(found), counts)))
         last = None
-        if answers.num_rows:
-            last = pc.max(one(answers[self._plan.family.answers.moment]).cast(pa.int64())).as_py()
+        final = answers
+        if self._plan.plan.emission.provisional:
+            final = answers.filter(answers[FINAL])
+        if final.num_rows:
+            last = pc.max(one(final[self._plan.family.answers.moment]).cast(pa.int64())).as_py()
         return BatchResult(answers, counts, last)
 
 

@@ -14,12 +14,14 @@ import pyarrow as pa
 from skyband.data.arrow import least
 from skyband.kernels.stream import Ints
 from skyband.local.arrow_source import ArrowColumn, ArrowSource
+from skyband.queries.answer_schema import CHANGE_COLUMNS
 from skyband.queries.families import FAMILIES, Family, refuse_unsupported
 from skyband.queries.workload import Workload
 from skyband.sharding.bounded_input import cut_by_time, step_in_order
 from skyband.sharding.envelope import Envelope
 from skyband.sharding.pipeline import BoundedRows, ShardPipeline
 from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest
+from skyband.sharding.reported_answers import wanted_rows, windows_in
 from skyband.sharding.shard import MemorySegments, Segments, Shard, Tally, shard_type
 from skyband.windows import ALWAYS, NEVER
 
@@ -46,12 +48,24 @@ class Counts:
         self.dropped_null += envelope.dropped_null
         self.pruned += envelope.pruned
 
-    def add_step(self, tally: Tally) -> None:
-        """Add what a step of a shard has done."""
+    def add_step(self, tally: Tally, *, with_windows: bool = True) -> None:
+        """Add what a step of a shard has done. Windows whose answers are merged are counted by the merge."""
         self.late += tally.late
-        self.windows += tally.windows
+        self.windows += tally.windows if with_windows else 0
         self.over_limit += tally.over_limit
         self.unrankable += tally.unrankable
+
+
+@dataclass
+class LateCounts(Counts):
+    """Counts of a stream with an allowed lateness."""
+
+    late_used: int = 0
+
+    def add_step(self, tally: Tally, *, with_windows: bool = True) -> None:
+        """Add what a step of a shard has done, and the late rows that it used."""
+        super().add_step(tally, with_windows=with_windows)
+        self.late_used += tally.late_used
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +109,12 @@ class LocalPlan:
     def unit_names(self) -> list[str]:
         """What each shard reads of a row: shards of two plans with equal names can take over each other's state."""
         plan = self.plan
-        scans = [scan[:-1] for scan in plan.scans] if plan.has_shards_by_scan else [()]
+        scans = plan.scan_names if plan.has_shards_by_scan else [()]
         return [repr((*scan, shard)) for scan in scans for shard in range(plan.shards)]
+
+    def counts(self) -> Counts:
+        """Return new counts for a stream."""
+        return LateCounts() if self.plan.emission.lateness else Counts()
 
     def empty(self) -> pa.Table:
         """Return a table of answers without rows."""
@@ -114,7 +132,7 @@ class LocalPlan:
     @property
     def has_whole(self) -> bool:
         """Whether the family answers all windows of bounded rows in one pass."""
-        return self.pipeline.whole is not None and self.plan.output == "answers"
+        return self.pipeline.whole is not None and bool(self.plan.has_whole)
 
     def whole(self, rows: BoundedRows) -> pa.Table:
         """Answer every window of bounded rows in one pass, if `has_whole`."""
@@ -170,12 +188,17 @@ class LocalPlan:
         for envelope in self.envelopes(projected, counts, drop_unmatched=True):
             for part in cut_by_time(envelope, lambda table: positions(self.plan, table)):
                 arrived[part.shard].append(part)
-        yield from self.merged(self._answered(arrived, counts))
+        yield from self.merged(self._answered(arrived, counts), counts)
 
-    def merged(self, answers: Iterable[tuple[int, int, pa.Table]]) -> Iterator[pa.Table]:
-        """Merge the answers of all shards, with the columns that users see."""
+    def merged(self, answers: Iterable[tuple[int, int, pa.Table]], counts: Counts | None = None) -> Iterator[pa.Table]:
+        """Merge the answers of all shards, with the columns that users see.
+
+        Windows of families whose answers are merged are counted here; the shards of others count them.
+        """
         for table in self.pipeline.merge(self.plan, answers, self.kinds):
-            yield table.rename_columns(list(self.names))
+            if counts is not None and self.plan.compares_merged:
+                counts.windows += windows_in(self.plan, [table])
+            yield wanted_rows(self.plan, table).rename_columns(list(self.names))
 
     def _answered(self, arrived: Mapping[int, list[Envelope]], counts: Counts) -> Iterator[tuple[int, int, pa.Table]]:
         found: list[tuple[int, int, pa.Table]] = []
@@ -183,7 +206,7 @@ class LocalPlan:
             envelopes.sort(key=lambda envelope: envelope.note.oldest)
             parts = ((envelope.rows, envelope.note) for envelope in envelopes)
             for tables, tally in step_in_order(parts, self.shard(number)):
-                counts.add_step(tally)
+                counts.add_step(tally, with_windows=not self.plan.compares_merged)
                 found += [(number, self.first_end(table), table) for table in tables if table.num_rows]
         scans = getattr(self.plan, "shards", 1)
         found.sort(key=lambda answer: (answer[0] // scans, answer[1]))
@@ -242,7 +265,8 @@ def plan_for(
     known = ANSWER_KINDS if rank is None else {**ANSWER_KINDS, "rank": rank}
     kinds = pa.schema([(name, known[kind] if isinstance(kind, str) else kind) for name, kind in found.fields])
     if found.plan.has_shards_by_scan:
-        types = {name: str(kind) for name, kind in zip(kinds.names, kinds.types, strict=True)}
+        added = {column.name for column in CHANGE_COLUMNS}  # a restart may add or remove them
+        types = {name: str(kind) for name, kind in zip(kinds.names, kinds.types, strict=True) if name not in added}
     else:
         types = {name: str(found.columns[name].kind) for name in found.checked}
     read, passed_on = frozenset(source.read), frozenset(source.read - source.computed_with)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 __all__ = ["CHANGE_COLUMNS", "AnswerColumn", "AnswerSchema", "moment_of"]
@@ -34,6 +34,7 @@ class AnswerSchema:
 
     columns: tuple[AnswerColumn, ...]
     row_id: AnswerColumn | None = None  # identifies the row in a monitor's tables; on Spark the row itself is included
+    identity: tuple[str, ...] = ("id",)  # the columns that identify the ranked item from one answer to the next
 
     @property
     def table_columns(self) -> tuple[AnswerColumn, ...]:
@@ -43,10 +44,36 @@ class AnswerSchema:
         score = self.names.index("score")
         return *self.columns[:score], self.row_id, *self.columns[score:]
 
+    def output_columns(self, *, changes: bool) -> tuple[AnswerColumn, ...]:
+        """The columns of answers; a change feed also has `change` before the rank and `old_rank` after it.
+
+        >>> schema = AnswerSchema((AnswerColumn("query", "text"), AnswerColumn("rank", "rank")))
+        >>> [column.name for column in schema.output_columns(changes=True)]
+        ['query', 'change', 'rank', 'old_rank']
+        """
+        if not changes:
+            return self.columns
+        rank = self.names.index("rank")
+        change, old_rank = CHANGE_COLUMNS
+        return *self.columns[:rank], change, self.columns[rank], old_rank, *self.columns[rank + 1 :]
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all columns. Input columns must not have these names."""
         return tuple(column.name for column in self.columns)
+
+    def with_keys(self, names: Collection[str]) -> AnswerSchema:
+        """Return the schema with the columns of a key instead of the column ``key``; itself if there are none.
+
+        >>> from skyband.queries.families import FAMILIES
+        >>> FAMILIES["aggregate"].answers.with_keys(["team", "player"]).names[4:]
+        ('team', 'player', 'score', 'share')
+        """
+        if not names:
+            return self
+        at = self.names.index("key")
+        parts = tuple(AnswerColumn(name, "own", ranked=True) for name in names)
+        return replace(self, columns=(*self.columns[:at], *parts, *self.columns[at + 1 :]))
 
     @property
     def moment(self) -> str:

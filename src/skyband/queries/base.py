@@ -147,6 +147,8 @@ class Query:
         for item in fields(self):  # type: ignore[arg-type]  # every family is a dataclass
             value = getattr(self, item.name)
             is_default = not value if item.name == "origin" else value == item.default
+            if value is None and getattr(self, "gap", None) is not None:
+                continue  # sessions have no size and no slide
             if item.init and (item.name in _ALWAYS_SHOWN or not is_default):
                 shown.append(f"{item.name}={value!r}")
         return f"{type(self).__name__}({', '.join(shown)})"

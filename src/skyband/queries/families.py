@@ -22,7 +22,6 @@ Feature = Literal[
     "add to count windows",  # a query, to a monitor, after the first push
     "algorithm",  # an algorithm chosen by name
     "plan",  # a schedule for all queries of a class, chosen by name
-    "changes",  # the change feed
     "late rows",  # returned to the caller
     "rejecting late rows",
     "frames by name",  # several data frames, one for each stream
@@ -32,6 +31,7 @@ Feature = Literal[
     "cost",  # of one more query
     "timeline",  # a plan that can be drawn
     "verification",  # by brute force in Spark SQL
+    "emission",  # of open windows, and of final windows again after late rows
 ]
 
 
@@ -82,7 +82,7 @@ class Family:
     def supports(self, feature: Feature) -> bool:
         """Whether the family supports this feature.
 
-        >>> FAMILIES["topk"].supports("changes"), FAMILIES["aggregate"].supports("changes")
+        >>> FAMILIES["topk"].supports("cost"), FAMILIES["aggregate"].supports("cost")
         (True, False)
         """
         return feature not in self.lacks
@@ -100,18 +100,27 @@ class Family:
 
 
 def _schema(
-    *columns: str, optional: Collection[str] = (), ranked: Collection[str] = (), row_id: AnswerColumn | None = None
+    *columns: str,
+    optional: Collection[str] = (),
+    ranked: Collection[str] = (),
+    row_id: AnswerColumn | None = None,
+    identity: tuple[str, ...] = ("id",),
 ) -> AnswerSchema:
     """Return a schema of columns given as ``"name kind"``; a column without a kind has a type from the input."""
     parts = [(*column.split(), "own")[:2] for column in columns]
     return AnswerSchema(
         tuple(AnswerColumn(name, kind, name in optional, name in ranked) for name, kind in parts),  # type: ignore[arg-type]
         row_id,
+        identity,
     )
 
 
 _WINDOW = ("query text", "window_start", "window_end", "rank rank")
 _MOMENT = ("query text", "time", "rank rank")
+_EMITTED_ONCE = (
+    "only TopK queries over data frames are answered before the end of a window, or again after it. A window of this "
+    "stream is emitted once, when it is final. Omit it."
+)
 _NO_COST = "it has no views that another query could share."
 _NO_SCHEDULE = "only queries over uncertain streams are scheduled by a plan. Omit plan=."
 _NO_PLAN = "it has no plan with a timeline."
@@ -144,14 +153,14 @@ FAMILIES: dict[str, Family] = {
             query="AggregateTopK",
             namespace="skyband.aggregate",
             answers=_schema(
-                *_WINDOW, "key", "score number", ranked=["key"], row_id=AnswerColumn("id", "own", True, True)
+                *_WINDOW, "key", "score number", "share number", optional=["share"], ranked=["key"],
+                row_id=AnswerColumn("id", "own", True, True), identity=("key",),
             ),
             clauses=True,
             lacks={
                 "add to count windows": _NOT_COUNTED,
                 "algorithm": "there is only one algorithm. Omit algorithm=.",
                 "plan": _NO_SCHEDULE,
-                "changes": "every window reports its complete answer. Omit output=.",
                 "frames by name": "they rank the keys of one data frame. Pass a single data frame, or a union.",
                 "resharding": "a shard stores sums of its keys for each pane, in segments that only it can read, so "
                 f"keys cannot move to another shard. {_KEEP_SHARDS}",
@@ -159,6 +168,7 @@ FAMILIES: dict[str, Family] = {
                 "arrays to skyband.aggregate.Monitor, which supports both.",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
+                "emission": _EMITTED_ONCE,
             },
         ),
         Family(
@@ -167,18 +177,18 @@ FAMILIES: dict[str, Family] = {
             namespace="skyband.incomplete",
             answers=_schema(
                 *_MOMENT, "object", "score number", "best number", "sure flag", "exact flag",
-                optional=["best", "sure", "exact"], ranked=["object"],
+                optional=["best", "sure", "exact"], ranked=["object"], identity=("object",),
             ),
             clauses=True,
             lacks={
                 "add to count windows": _NOT_COUNTED,
                 "algorithm": "each query has a method= instead. Omit algorithm=.",
                 "plan": _NO_SCHEDULE,
-                "changes": "every report is a complete answer. Omit output=.",
                 "resharding": "a shard stores the bounds of its objects' scores in the order in which tuples reached "
                 f"it, so objects cannot move to another shard. {_KEEP_SHARDS}",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
+                "emission": _EMITTED_ONCE,
             },
         ),
         Family(
@@ -189,17 +199,18 @@ FAMILIES: dict[str, Family] = {
                 *_MOMENT, "id", "score number", "probability number", "expected_rank number", "prf number",
                 "stream",
                 optional=["expected_rank", "prf", "stream"], ranked=["id", "expected_rank", "prf", "stream"],
+                identity=("id", "stream"),
             ),
             engines="schedules.METHODS",
             clauses=True,
             lacks={
-                "changes": "every report is a complete answer. Omit output=.",
                 "frames by name": "they rank the rows of one data frame. Pass a union.",
                 "shards": "the probability of a rank depends on all tuples of the window. Omit shards=.",
                 "resharding": "they have one shard. Omit shards=.",
                 "cost": _NO_COST,
                 "verification": "a plan decides at which moments it is answered, and probabilities are rounded, so "
                 "there is no table to compare with. Verify a file without that stream.",
+                "emission": _EMITTED_ONCE,
             },
         ),
     )
@@ -232,10 +243,10 @@ def refuse_unsupported(family: Family, feature: Feature, given: str) -> None:
 
     >>> refuse_unsupported(FAMILIES["topk"], "add to count windows", "add('big')")
     >>> try:
-    ...     refuse_unsupported(FAMILIES["aggregate"], "changes", "output='changes'")
+    ...     refuse_unsupported(FAMILIES["aggregate"], "algorithm", "algorithm='sap'")
     ... except UnsupportedError as error:
     ...     print(str(error).partition(":")[0])
-    output='changes' is not supported for AggregateTopK queries
+    algorithm='sap' is not supported for AggregateTopK queries
     """
     if not family.supports(feature):
         raise UnsupportedError(f"{given} is not supported for {family.query} queries: {family.lacks[feature]}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from numbers import Real
 from typing import Any, Literal
@@ -21,6 +21,7 @@ __all__ = [
     "checked_choice",
     "checked_columns",
     "checked_expression",
+    "checked_expressions",
     "checked_flag",
     "checked_k",
     "checked_name",
@@ -173,6 +174,26 @@ def checked_expression(name: str, value: object) -> str | None:
     if value is not None and (not isinstance(value, str) or not value.strip()):
         raise InvalidQueryError(f"{name} must be an SQL expression as text, or None, got {value!r}.")
     return value
+
+
+def checked_expressions(name: str, value: object) -> str | tuple[str, ...] | None:
+    """Return one SQL expression as text, several as a tuple, or None.
+
+    >>> checked_expressions("key", ["team"]), checked_expressions("key", ["team", "player"])
+    ('team', ('team', 'player'))
+    """
+    if value is None or isinstance(value, str) or not isinstance(value, Iterable):
+        return checked_expression(name, value)
+    parts = tuple(value)
+    if not parts:
+        raise InvalidQueryError(f"{name}={value!r} is empty. Give one SQL expression, or a list of them.")
+    for part in parts:
+        if checked_expression(name, part) is None:
+            raise InvalidQueryError(f"{name}={value!r} must contain SQL expressions as text, got {part!r}.")
+    names = [part.strip().lower() for part in parts]
+    if len(set(names)) < len(names):
+        raise InvalidQueryError(f"{name}={value!r} contains an expression twice. List each once.")
+    return parts[0] if len(parts) == 1 else parts
 
 
 def checked_columns(columns: object) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Validation of the fields that define windows without a lattice: time zones, cumulative and landmark windows."""
+"""Validation of the fields of windows without a lattice: time zones, cumulative, landmark and session windows."""
 
 from __future__ import annotations
 
@@ -21,10 +21,28 @@ from skyband.calendar_windows import (
 from skyband.durations import format_duration, parse_duration
 from skyband.errors import InvalidQueryError
 from skyband.queries.fields import checked_choice, checked_flag, date_and_time, is_integer, window_of
-from skyband.windows import IrregularWindows
+from skyband.session_windows import SessionWindows
+from skyband.windows import AXIS_LIMIT, IrregularWindows
 
-__all__ = ["WEEK_DAYS", "irregular_fields", "is_irregular"]
+__all__ = [
+    "NO_SIZE",
+    "WEEK_DAYS",
+    "irregular_fields",
+    "is_irregular",
+    "refuse_missing_size",
+    "session_fields",
+    "session_text",
+]
 
+
+class _NoSize:
+    """The size of a query that has none. None means windows without end."""
+
+    def __repr__(self) -> str:
+        return "<no size>"
+
+
+NO_SIZE: Any = _NoSize()
 WEEK_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONDAY = 4 * DAY  # 1970-01-05; in a query without origin, weeks are counted from the week that contains 1970-01-01
 _NAIVE = datetime(1970, 1, 1)  # a local time
@@ -71,6 +89,66 @@ def irregular_fields(
     if zone is None:
         return _without_zone(size, slide, origin, week_start)
     return _in_zone(size, size if slide is None else slide, origin, _checked_zone(zone), week_start, grows=grows)
+
+
+def session_fields(
+    gap: object, max_length: object, size: object, slide: object, others: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the normalized fields of session windows, and the windows; `others` must have their defaults.
+
+    >>> session_fields("30 min", "PT8H", None, None, {})["max_length"]
+    '8 hours'
+    """
+    if gap is None:
+        raise InvalidQueryError(
+            f"gap is missing. max_length={max_length!r} limits sessions, which end when no row follows for gap."
+        )
+    has_size = size is not NO_SIZE and size is not None
+    if has_size or slide is not None:
+        given = f"size={size!r}" if has_size else f"slide={slide!r}"
+        raise InvalidQueryError(
+            f"{given} is not allowed with gap={gap!r}: the rows decide how long a session is. Omit it, or use "
+            "max_length= to limit sessions."
+        )
+    for name, value in others.items():
+        if value:
+            raise InvalidQueryError(f"{name}={value!r} is not allowed with gap={gap!r}, which defines sessions.")
+    ticks = _session_length("gap", gap)
+    most = None if max_length is None else _session_length("max_length", max_length)
+    return {
+        "axis": "time",
+        "window": SessionWindows(gap=ticks, max_length=most),
+        "size": None,
+        "slide": None,
+        "gap": format_duration(ticks),
+        "max_length": None if most is None else format_duration(most),
+    }
+
+
+def session_text(gap: object, max_length: object) -> str:
+    """Describe sessions with these normalized lengths.
+
+    >>> session_text("30 minutes", None)
+    'sessions with gaps below 30 minutes'
+    """
+    return f"sessions with gaps below {gap}" + (f", up to {max_length}" if max_length is not None else "")
+
+
+def refuse_missing_size(size: object) -> None:
+    """Raise if a query has neither a size nor a gap."""
+    if size is NO_SIZE:
+        raise InvalidQueryError("size is missing. Set it to the length of a window, or set gap= for session windows.")
+
+
+def _session_length(field: str, value: Any) -> int:
+    if not isinstance(value, str | timedelta):
+        raise InvalidQueryError(
+            f"{field} must be a duration such as '30 minutes', got {value!r} of {type(value).__name__}."
+        )
+    ticks = parse_duration(value, field=field)
+    if not 1 <= ticks < AXIS_LIMIT // 4:
+        raise InvalidQueryError(f"{field} must be at least 1 microsecond, got {value!r}.")
+    return ticks
 
 
 def _without_zone(size: Any, slide: Any, origin: object, week_start: object) -> dict[str, Any]:

@@ -191,7 +191,7 @@ def refuse_expressions(queries: Iterable[Any]) -> None:
                     )
 
 
-_COLUMNS = ("by", "partition_by", "key", "value", "object", "stream", "probability", "rule")
+_COLUMNS = ("by", "partition_by", "key", "value", "delete", "object", "stream", "probability", "rule")
 _NAME = re.compile(r"(?:[^\W\d]\w*|`[^`]+`)(?:\.(?:[^\W\d]\w*|`[^`]+`))*")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,7 +29,9 @@ __all__ = [
     "Outlet",
     "Server",
     "Sink",
+    "TaskFile",
     "Wanted",
+    "WrittenByTasks",
     "ask_servers",
     "clear_servers",
     "output_of",
@@ -101,6 +104,30 @@ class Server(Protocol):
 
     def close(self) -> None:
         """Close the connection."""
+
+
+class TaskFile(NamedTuple):
+    """A file that a task has written."""
+
+    path: str
+    rows: int
+    bytes: int
+
+
+@runtime_checkable
+class WrittenByTasks(Protocol):
+    """An outlet whose files tasks can write, so that large answers do not pass through the driver process."""
+
+    by_tasks: bool  # whether they do
+
+    def take(self, batch: int, rows: pa.Table) -> None:
+        """Write the answers of a micro-batch. The same batch number again means that the batch is repeated."""
+
+    def task_writer(self) -> Callable[[pa.Table], TaskFile]:
+        """Return the function with which tasks write answers to a file."""
+
+    def take_files(self, batch: int, files: Sequence[TaskFile], rest: pa.Table | None) -> None:
+        """Make the files of a micro-batch and the `rest` of its answers visible, at once."""
 
 
 class Opening(NamedTuple):
@@ -255,9 +282,9 @@ def _whole(rows: pa.Table, groups: Sequence[str]) -> pa.Table:
 
 def _in_order(rows: pa.Table, places: dict[str, int]) -> pa.Table:
     """Sort by window end, then by query in workload order; stable, so that a group's rows stay adjacent and ranked."""
-    place = pc.index_in(rows["query"], pa.array(list(places)))
-    order = pc.sort_indices(
-        pa.table({"end": rows[moment_of(rows.column_names)], "place": place, "row": pa.array(range(rows.num_rows))}),
-        [("end", "ascending"), ("place", "ascending"), ("row", "ascending")],
-    )
-    return rows.take(order)
+    place = pc.index_in(rows["query"], pa.array(list(places))).to_numpy()
+    end = rows[moment_of(rows.column_names)].to_numpy()
+    earlier, same = end[:-1] < end[1:], end[:-1] == end[1:]
+    if np.all(earlier | (same & (place[:-1] <= place[1:]))):  # usual for one shard: nothing is copied
+        return rows
+    return rows.take(pa.array(np.lexsort((place, end))))

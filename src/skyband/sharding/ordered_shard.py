@@ -111,6 +111,7 @@ class OrderedShard(Shard):
             "clock": self.clock,
             "newest": self.newest,
             "waiting": None if self.waiting is None else to_bytes(self.waiting),
+            **self.saved_reports(),
         }
 
     def load(self, saved: dict[str, Any]) -> None:

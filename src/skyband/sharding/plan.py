@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from skyband.queries import Axis
+from skyband.sharding.emission import ONCE, Emission
 
 __all__ = ["COPY", "Output", "ShardPlan", "without_copies"]
 
@@ -25,9 +26,13 @@ class ShardPlan:
     # Names of the state variables in a checkpoint: with another name, Spark would start with empty state.
     value_state: ClassVar[str] = "shard"
     segment_state: ClassVar[str | None] = None  # None: the family stores no segments
+    compares_merged: ClassVar[bool] = True  # whether a change feed compares merged answers; else shards compare
+    has_regular_answers: ClassVar[bool] = True  # whether all answers are at window ends; else a schedule sets the times
 
     queries: tuple[Any, ...]
     shards: int
+    output: Output = "answers"  # whole answers, only their changes, or both
+    emission: Emission = ONCE
 
     @cached_property
     def query_fields(self) -> list[dict[str, Any]]:
@@ -48,6 +53,11 @@ class ShardPlan:
     def bound(self) -> int | None:
         """The upper bound of the candidates of one group; None: no bound."""
         return None
+
+    @property
+    def has_whole(self) -> bool:
+        """Whether all windows of bounded rows can be answered in one pass, if the family has one."""
+        return True
 
     @property
     def axis(self) -> Axis:

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from skyband.queries.answer_schema import AnswerColumn
+from skyband.queries.answer_schema import AnswerColumn, AnswerSchema
 from skyband.queries.workload import Workload
+from skyband.sharding.emission import ONCE, Emission
 from skyband.sharding.plan import Output
 
 __all__ = ["WHOLE", "Projection", "ProjectionRequest", "answer_fields"]
@@ -28,6 +29,15 @@ class ProjectionRequest(NamedTuple):
     may_be_late: bool = False  # whether rows may arrive behind the watermark
     refuse_late: bool = False
     delay: int = 0  # of the watermark behind the newest row, in microseconds
+    emission: Emission = ONCE
+
+    def columns(self, schema: AnswerSchema) -> tuple[AnswerColumn, ...]:
+        """Return the columns of the output, without group columns and columns of the row."""
+        return self.emission.added(schema.output_columns(changes=self.output != "answers"))
+
+    def taken(self, schema: AnswerSchema) -> tuple[str, ...]:
+        """Return the names of columns that every answer has."""
+        return tuple(column.name for column in self.columns(schema))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ filter and group by are the same for both, and are here. `C` is a column that th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError, brief
@@ -81,6 +81,21 @@ class RowSource(ABC, Generic[C, K]):
         """Return numbers as doubles: NaN for null, and `error` raised for an integer beyond 2**53."""
 
     @abstractmethod
+    def as_score(self, column: C) -> C:
+        """Return values of any ordered type as doubles whose order is that of the values, or equal; NaN for null.
+
+        Text is the number that its first six bytes in UTF-8 form; times are microseconds, dates days since 1970.
+        """
+
+    @abstractmethod
+    def is_exact(self, kind: K) -> bool:
+        """Return whether different values of this type are different as doubles."""
+
+    @abstractmethod
+    def is_integer(self, kind: K) -> bool:
+        """Return whether values of this type are integers."""
+
+    @abstractmethod
     def as_label(self, column: C) -> C:
         """Return labels as they are compared: integers as 64 bits, null for NaN, 0.0 for -0.0."""
 
@@ -101,8 +116,12 @@ class RowSource(ABC, Generic[C, K]):
         """Return the column, null where the condition is not true."""
 
     @abstractmethod
-    def counts(self, key: C, value: C | None) -> C:
-        """Return whether a row has a key and a value."""
+    def replaced(self, condition: C, new: C | float, column: C) -> C:
+        """Return the column, with `new` where the condition is true."""
+
+    @abstractmethod
+    def counts(self, keys: Sequence[C], value: C | None) -> C:
+        """Return whether a row has all columns of a key, and a value."""
 
     @abstractmethod
     def with_zero(self, column: C) -> C:
@@ -182,6 +201,17 @@ class RowSource(ABC, Generic[C, K]):
         )
         return self.as_number(self.expression(text), error)
 
+    def ranked(self, query: Query, what: str, text: str) -> tuple[C, C | None]:
+        """Return a score as a double, NaN where a row has none; and its exact value, if doubles may be equal."""
+        kind = self.type_of(query, what, text)
+        if not self.is_ordered(kind):
+            raise InvalidQueryError(
+                f"query {query.name!r}: {what}={text!r} has type {self.described(kind)}, which has no order. "
+                "Rank rows by a number, text, a date or a timestamp."
+            )
+        column = self.expression(text)
+        return self.as_score(column), None if self.is_exact(kind) else column
+
     def label(self, query: Query, what: str, text: str, rule: str) -> C:
         """Return what answers name things by: of a type that has an order, null where a row has none."""
         kind = self.type_of(query, what, text)
@@ -197,22 +227,22 @@ class RowSource(ABC, Generic[C, K]):
         self.type_of(query, what, text)
         return self.as_text(self.expression(text))
 
-    def key(self, query: Query, text: str) -> C:
-        """Return the key of an aggregate; null where a row has none."""
-        kind = self.type_of(query, "key", text)
+    def key(self, query: Query, text: str, what: str = "key") -> C:
+        """Return the key of an aggregate, or a value that is counted; null where a row has none."""
+        kind = self.type_of(query, what, text)
         if not self.is_key(kind):
+            why = "ties are broken by the larger key" if what == "key" else "equal values count once"
             raise InvalidQueryError(
-                f"query {query.name!r}: key={text!r} is of type {self.described(kind)}. A key must be a number, "
-                "string, binary, date, timestamp or boolean, because ties are broken by the larger key. Cast it, for "
-                "example to a string."
+                f"query {query.name!r}: {what}={text!r} is of type {self.described(kind)}. A {what} must be a number, "
+                f"string, binary, date, timestamp or boolean, because {why}. Cast it, for example to a string."
             )
         return self.without_nan(self.expression(text))
 
-    def filter(self, where: str, query: Query) -> C:
-        """Return a filter."""
-        if not self.is_flag(kind := self.type_of(query, "where", where)):
+    def filter(self, where: str, query: Query, what: str = "where") -> C:
+        """Return a condition on a row: a filter, or another field of the query."""
+        if not self.is_flag(kind := self.type_of(query, what, where)):
             raise InvalidQueryError(
-                f"query {query.name!r}: where={where!r} must be Boolean, got type {self.described(kind)}."
+                f"query {query.name!r}: {what}={where!r} must be Boolean, got type {self.described(kind)}."
             )
         return self.expression(where)
 

@@ -8,7 +8,7 @@ Segments are stored apart from the shard's main state, by number, so that they a
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 from skyband.queries.families import FAMILIES
 from skyband.sharding.envelope import MILLISECOND, Note
 from skyband.sharding.plan import ShardPlan
+from skyband.sharding.reported_answers import ReportedAnswers
 from skyband.snapshot import StateFormat, resuming
 from skyband.windows import ALWAYS
 
@@ -55,7 +56,7 @@ class MemorySegments(dict[int, bytes]):
 class Tally(NamedTuple):
     """Counts of a step, and the state size after it."""
 
-    late: int = 0
+    late: int = 0  # rows behind the watermark that were dropped
     windows: int = 0
     answers: int = 0  # rows of answers; rows of changes, if only changes are emitted
     candidates: int = 0  # rows, tuples or partials held
@@ -63,6 +64,7 @@ class Tally(NamedTuple):
     last_end: int = ALWAYS  # end of the newest window answered
     over_limit: int = 0  # tuples of incomplete streams beyond the declared occurrences
     unrankable: int = 0  # totals that are not a number
+    late_used: int = 0  # rows behind the watermark within the allowed lateness
 
 
 class Shard:
@@ -70,7 +72,9 @@ class Shard:
 
     state_format: ClassVar[StateFormat]  # of the result of `state`
     note_type: ClassVar[type[Note]] = Note  # the notes that the family's reducer writes
+    end_column: ClassVar[str] = "time"  # the window end, in its tables
     may_reject: ClassVar[bool] = False  # whether a step may raise an error about its rows
+    takes_past: ClassVar[bool] = False  # whether it has `take_past`
 
     def __init__(self, plan: Any, number: int, segments: Segments | None = None) -> None:
         self.plan = plan
@@ -78,9 +82,15 @@ class Shard:
         self.segments = MemorySegments() if segments is None else segments
         self.clock = ALWAYS  # windows that end here or before are answered; rows before it are late
         self.newest = ALWAYS  # the newest position of all rows, including dropped ones
+        self.settled = ALWAYS  # with an allowed lateness: windows that end here or before do not change any more
+        self.corrections = 0  # with an allowed lateness: the number of steps with late rows
+        self.answers_open = False  # whether this step may answer open windows
         self.reached = ALWAYS  # the position that time has reached; the end of the stream moves the clock beyond it
         self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers
         self.joining: list[str] = []  # new queries, until the next step determines where they begin
+        self.reported: ReportedAnswers | None = None  # for a change feed of merged answers
+        if plan.compares_merged and plan.output != "answers":
+            self.reported = ReportedAnswers(plan, self.end_column, self.owner_columns)
 
     def step(
         self,
@@ -90,23 +100,36 @@ class Shard:
         *,
         next_watermark: int | None = None,
         end: bool = False,
+        provisional: bool = False,
     ) -> tuple[list[pa.Table], Tally]:
         """Accept rows, advance time to `watermark` (or to the end of the stream), and answer final windows.
 
-        If the next watermark is known, time advances to `next_watermark` after the rows are accepted.
+        If the next watermark is known, time advances to `next_watermark` after the rows are accepted. `provisional`:
+        open windows can be answered, because no other step of the micro-batch follows.
         """
         self.begin_queries(watermark)
         before, notes = self.clock, list(notes)
         limit = before if watermark is None else max(before, watermark)
         self.newest = max((self.newest, *(note.newest for note in notes)))
-        late = self.accept([table for table in arrived if table.num_rows], notes, limit)
+        lateness = self.plan.emission.lateness
+        oldest = max(self.settled, limit - lateness) if lateness else limit
+        late = self.accept([table for table in arrived if table.num_rows], notes, oldest)
+        late_used = 0
+        if lateness:
+            late_used = sum(note.histogram.before(limit) for note in notes if note.histogram is not None) - late
+            self.corrections += any(note.oldest < limit for note in notes)
+        self.answers_open = provisional and self.plan.emission.provisional
         self.clock = (
             self._end_of_stream(limit) if end else max(limit, ALWAYS if next_watermark is None else next_watermark)
         )
         known = [moment for moment in (watermark, next_watermark) if moment is not None]
         self.reached = max(self.reached, *known, self.newest if end else ALWAYS)
         answers, tally = self.advance(before)
-        return answers, tally._replace(late=late, newest=self.newest)
+        if self.reported is not None:
+            answers = self.reported.join(answers, before, self.clock, self.reached)
+        if lateness:
+            self.settled = max(self.settled, self.clock - lateness)
+        return answers, tally._replace(late=late, newest=self.newest, late_used=late_used)
 
     def begin_queries(self, watermark: int | None) -> None:
         """Determine where new queries begin, before rows are accepted.
@@ -127,9 +150,28 @@ class Shard:
         """Add the rows that are not behind `limit`; return the number of rows behind it. Notes are of `note_type`."""
         raise NotImplementedError
 
+    def take_past(self, past: Any, reported_from: Mapping[str, int]) -> None:
+        """Add what queries that join would hold if they had been there from the start.
+
+        `past` is a shard of the same plan, at the same position of the stream, with the rows of these queries. They
+        report windows that start at or after their position in `reported_from`.
+        """
+        raise NotImplementedError
+
     def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
         """Answer the windows that end between `before` and the clock, and drop rows that no later window needs."""
         raise NotImplementedError
+
+    @property
+    def owner_columns(self) -> Sequence[str]:
+        """The group columns of its tables, by which a change feed compares answers."""
+        return ()
+
+    @property
+    def next_due(self) -> int | None:
+        """Time of the next answer, or of the next comparison for a change feed; None if only new rows can cause it."""
+        times = [self.next_end, None if self.reported is None else self.reported.next_due(self.clock)]
+        return min((time for time in times if time is not None), default=None)
 
     @property
     def next_end(self) -> int | None:
@@ -148,6 +190,28 @@ class Shard:
     def load(self, saved: dict[str, Any]) -> None:
         """Continue from what `save` returned, under the same workload or a changed one."""
         raise NotImplementedError
+
+    def saved_reports(self) -> dict[str, Any]:
+        """Return what the change feed adds to the state: nothing without one."""
+        return {} if self.reported is None else {"reported": self.reported.state()}
+
+    def saved_emission(self) -> dict[str, Any]:
+        """Return what an allowed lateness adds to the state: nothing without one."""
+        if not self.plan.emission.lateness:
+            return {}
+        return {"settled": self.settled, "corrections": self.corrections}
+
+    def load_emission(self, saved: dict[str, Any]) -> None:
+        """Continue to correct final windows; those that ended before rows could be late are not corrected."""
+        if self.plan.emission.lateness:
+            self.settled, self.corrections = saved.get("settled", self.clock), saved.get("corrections", 0)
+
+    def load_reports(
+        self, saved: dict[str, Any], unchanged: Iterable[str], renamed: Callable[[str], str] = str
+    ) -> None:
+        """Continue the change feed of the queries that have not changed."""
+        if self.reported is not None:
+            self.reported.load(saved.get("reported"), unchanged, renamed)
 
     def state(self) -> bytes:
         """Return the shard as checksummed bytes in the current format version, without its segments."""

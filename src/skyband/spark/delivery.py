@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.queries.workload import Workload
@@ -14,11 +14,13 @@ from skyband.sharding.delivery import Wanted, parts_of, prepare_servers, servers
 from skyband.sharding.plan import Output
 from skyband.spark.outbox import Outbox
 from skyband.spark.plan import Pipeline
+from skyband.spark.task_files import are_written_by_tasks, commit, staged
 from skyband.spark.versions import arrow_schema, is_remote
 
-__all__ = ["Take", "collecting", "open_servers", "write_to"]
+__all__ = ["Stage", "Take", "collecting", "open_servers", "write_to", "writing"]
 
 Take = Callable[[pa.Table, int], None]  # the answers of a micro-batch, and its number
+Stage = Callable[[DataFrame], pa.Table]  # lets tasks write answers, and returns what `Take` gets instead of them
 
 
 def write_to(wanted: Sequence[Wanted], workload: Workload[Any], output: Output) -> Take:
@@ -31,11 +33,31 @@ def write_to(wanted: Sequence[Wanted], workload: Workload[Any], output: Output) 
     return take
 
 
-def collecting(pipeline: Pipeline, take: Take, outbox: Outbox | None = None) -> DataStreamWriter:
+def writing(
+    wanted: Sequence[Wanted], workload: Workload[Any], output: Output, spark: SparkSession
+) -> tuple[Take, Stage | None]:
+    """Return the function that passes each micro-batch to all outlets, and the one that lets tasks write files.
+
+    The second one is None if the driver process collects all answers.
+    """
+    if not are_written_by_tasks(wanted, spark):
+        return write_to(wanted, workload, output), None
+
+    def take(found: pa.Table, batch: int) -> None:
+        commit(found, batch, wanted, workload, output)
+
+    return take, lambda frame: staged(frame, wanted, workload, output)
+
+
+def collecting(
+    pipeline: Pipeline, take: Take, outbox: Outbox | None = None, stage: Stage | None = None
+) -> DataStreamWriter:
     """Return the writer that collects each micro-batch of answers once, and calls `take` with it and its number.
 
-    Over Spark Connect, `take` is called when the outbox delivers.
+    Over Spark Connect, `take` is called when the outbox delivers. With `stage`, tasks write the answers.
     """
+    if stage is not None:
+        return pipeline.answers.writeStream.foreachBatch(lambda frame, batch: take(stage(frame), batch))
     tables, unpack = pipeline.packed or (pipeline.answers, _same)
 
     def unpacked(rows: pa.Table, batch: int) -> None:

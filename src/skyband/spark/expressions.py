@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
+from operator import and_
 from typing import Any, NamedTuple
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -16,7 +18,7 @@ from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameErro
 from skyband.queries import Query
 from skyband.sharding.projection import WHOLE
 from skyband.sharding.row_source import EXACT, RowSource
-from skyband.windows import SlidingWindow
+from skyband.windows import IrregularWindows, SlidingWindow
 
 __all__ = ["TIMES", "Columns", "SparkColumn", "answer_type", "quoted", "reason", "unlogged", "window_ends"]
 
@@ -40,6 +42,9 @@ _KINDS: dict[str, type[st.DataType]] = {
     "flag": st.BooleanType,
     WHOLE: st.LongType,
 }
+
+
+_DIGITS = 15  # decimal numbers with so many digits are different as doubles
 
 
 class SparkColumn(NamedTuple):
@@ -117,6 +122,31 @@ class Columns(RowSource[SparkColumn, st.DataType]):
             number = sf.when(sf.abs(value) > EXACT, inexact).otherwise(number)
         return SparkColumn(number, st.DoubleType())
 
+    def as_score(self, column: SparkColumn) -> SparkColumn:
+        """Return values of any ordered type as doubles in their order."""
+        value, kind = column
+        if isinstance(kind, st.StringType | st.BinaryType):
+            head = sf.rpad(sf.substring(sf.hex(value), 1, 12), 12, "0")
+            value = sf.conv(head, 16, 10)
+        elif isinstance(kind, st.DateType):
+            value = sf.unix_date(value)
+        elif isinstance(kind, TIMES):
+            value = sf.unix_micros(value.cast("timestamp"))
+        elif isinstance(kind, st.BooleanType):
+            value = value.cast("int")
+        return SparkColumn(sf.coalesce(value.cast("double"), sf.lit(float("nan"))), st.DoubleType())
+
+    def is_exact(self, kind: st.DataType) -> bool:
+        """Return whether different values are different as doubles."""
+        if isinstance(kind, st.DecimalType):
+            return kind.precision <= _DIGITS
+        wide = (st.LongType, st.StringType, st.BinaryType, *TIMES)
+        return isinstance(kind, st.NumericType | st.DateType | st.BooleanType) and not isinstance(kind, wide)
+
+    def is_integer(self, kind: st.DataType) -> bool:
+        """Return whether values are integers."""
+        return isinstance(kind, st.IntegralType)
+
     def as_label(self, column: SparkColumn) -> SparkColumn:
         """Return an identifying column; null for rows without a value."""
         if isinstance(column.kind, st.IntegralType):
@@ -142,9 +172,14 @@ class Columns(RowSource[SparkColumn, st.DataType]):
         """Return the column, null where the condition is not true."""
         return SparkColumn(sf.when(condition.column, column.column), column.kind)
 
-    def counts(self, key: SparkColumn, value: SparkColumn | None) -> SparkColumn:
-        """Return whether a row has a key and a value."""
-        found = key.column.isNotNull()
+    def replaced(self, condition: SparkColumn, new: SparkColumn | float, column: SparkColumn) -> SparkColumn:
+        """Return the column, with `new` where the condition is true."""
+        value = new.column if isinstance(new, SparkColumn) else sf.lit(new)
+        return SparkColumn(sf.when(condition.column, value).otherwise(column.column), column.kind)
+
+    def counts(self, keys: Sequence[SparkColumn], value: SparkColumn | None) -> SparkColumn:
+        """Return whether a row has all columns of a key, and a value."""
+        found = reduce(and_, (key.column.isNotNull() for key in keys))
         return SparkColumn(found if value is None else found & ~sf.isnan(value.column), st.BooleanType())
 
     def with_zero(self, column: SparkColumn) -> SparkColumn:
@@ -265,3 +300,22 @@ def window_ends(window: SlidingWindow, position: Column) -> Column:
     low = sf.lit(window.origin) + (steps - 1) * window.slide
     candidates = sf.sequence(low, position + window.size, sf.lit(window.slide).cast("long"))
     return sf.filter(candidates, lambda end: (end > position) & (end <= position + window.size))
+
+
+def in_listed_windows(
+    objects: DataFrame, position: str, window: IrregularWindows, stream: tuple[DataFrame, str], end: str
+) -> DataFrame:
+    """Return the objects of every irregular window, joined with a table of all windows: ``__start`` and `end`.
+
+    `stream` has all rows, also those that do not count, and the column with their time.
+    """
+    rows, time = stream
+    at = sf.unix_micros(sf.col(quoted(time)).cast("timestamp"))
+    bounds = rows.agg(sf.min(at), sf.max(at)).first()
+    pairs: list[tuple[int, int]] = []
+    if bounds is not None and bounds[0] is not None:
+        starts, ends = window.reported(int(bounds[0]), int(bounds[1]))
+        pairs = list(zip(starts.tolist(), ends.tolist(), strict=True))
+    listed = rows.sparkSession.createDataFrame(pairs, f"__start long, {end} long")
+    inside = (sf.col(position) >= sf.col("__start")) & (sf.col(position) < sf.col(end))
+    return objects.join(sf.broadcast(listed), inside)

@@ -58,12 +58,17 @@ class FileLog:
         """Return the files of the lists after `start`, up to `end`."""
         return [entry for number in range(start + 1, end + 1) for entry in self._lists.get(number, ())]
 
+    def require(self, number: int) -> None:
+        """Raise if Spark has planned a list that is not there: its files would be read a second time."""
+        if number > self.last:
+            raise self._damaged(str(number), f"Spark has planned it, but the last list is {self.last}")
+
     def add(self, entries: Sequence[FileEntry]) -> int:
         """Write a list of files; return its number. When this returns, the list survives a crash."""
         number = self.last + 1
         compact = (number + 1) % self._interval == 0
         lists = {**self._lists, number: list(entries)} if compact else {number: entries}
-        lines = [_line(number, entry) for number, some in lists.items() for entry in some]
+        lines = [_line(number, entry, len(some)) for number, some in lists.items() for entry in some]
         self._write(f"{number}{_COMPACT if compact else ''}", "\n".join([_VERSION, *lines]))
         self._remember(number, entries)
         if compact:
@@ -96,22 +101,35 @@ class FileLog:
         if version != _VERSION:
             raise self._damaged(name, f"its version is {version!r}, and only {_VERSION!r} is supported")
         found: dict[int, list[FileEntry]] = {}
+        wanted: dict[int, int] = {}  # by batch: how many entries it has, if the lines contain it
         for line in lines:
-            batch, entry = self._parsed(name, line)
+            batch, entry, count = self._parsed(name, line)
             found.setdefault(batch, []).append(entry)
+            if count is not None:
+                wanted[batch] = count
+        for batch, count in wanted.items():
+            if len(found[batch]) != count:
+                raise self._damaged(name, f"it has {len(found[batch])} of the {count} files of batch {batch}")
+        number = int(name.partition(".")[0])
+        if number not in found and (found or not name.endswith(_COMPACT)):
+            raise self._damaged(name, f"it has no files of batch {number}")
+        if not name.endswith(_COMPACT) and len(found) > 1:
+            raise self._damaged(name, f"it has files of the batches {', '.join(map(str, sorted(found)))}")
         return found
 
-    def _parsed(self, name: str, line: str) -> tuple[int, FileEntry]:
+    def _parsed(self, name: str, line: str) -> tuple[int, FileEntry, int | None]:
         try:
             raw: dict[str, Any] = json.loads(line)
             path = unquote(str(raw["path"]).removeprefix("file:").replace("//", "", 1))
             entry = FileEntry(path, int(raw["timestamp"]), raw.get("size"))
             batch = int(raw["batchId"])
-        except (ValueError, KeyError, TypeError) as error:
+            count, seal = raw.get("of") or (None, None)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise self._damaged(name, f"{line[:200]!r} is not an entry ({error})") from None
-        if "check" in raw and raw["check"] != _checksum(batch, entry):
+        check = _checksum(batch, entry)
+        if ("check" in raw and raw["check"] != check) or (count is not None and seal != _seal(check, count)):
             raise self._damaged(name, f"the checksum of {line[:200]!r} is wrong")
-        return batch, entry
+        return batch, entry, count
 
     def _damaged(self, name: str, why: str) -> SnapshotError:
         return SnapshotError(
@@ -165,15 +183,21 @@ def _escaped(letter: str) -> str:
     return "".join(f"%{byte:02X}" for byte in letter.encode("utf-8", "surrogateescape"))
 
 
-def _line(number: int, entry: FileEntry) -> str:
+def _line(number: int, entry: FileEntry, count: int) -> str:
+    """Return an entry as a line. `count` is how many entries its batch has, so that a missing line is noticed."""
     raw: dict[str, Any] = {"path": uri_of(entry.path), "timestamp": entry.modified, "batchId": number}
     if entry.size is not None:
-        raw |= {"size": entry.size, "check": _checksum(number, entry)}
+        check = _checksum(number, entry)
+        raw |= {"size": entry.size, "check": check, "of": [count, _seal(check, count)]}
     return json.dumps(raw, ensure_ascii=False, separators=(",", ":"))
 
 
 def _checksum(number: int, entry: FileEntry) -> int:
     return crc32(repr((entry.path, entry.modified, entry.size, number)).encode("utf-8", "surrogateescape"))
+
+
+def _seal(check: int, count: int) -> int:
+    return crc32(f"{check} {count}".encode())
 
 
 def _interval(default: int, compact: Sequence[int]) -> int:

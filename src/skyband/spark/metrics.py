@@ -22,6 +22,7 @@ __all__ = ["Metrics", "StreamProgress", "show_progress"]
 _COUNTED_IN = {"taken": "rows", "dropped_null": "dropped_null", "pruned": "pruned"}
 _COUNTED_TO_SHARDS = {"envelopes": "envelopes", "envelope_bytes": "envelope_bytes"}
 _COUNTED_AT_SOURCE = {"malformed": "malformed", "unreadable": "unreadable"}  # topics and files only
+_COUNTED_LATE = {"late_used": "late_used"}  # with an allowed lateness
 # If the answers of shards are merged.
 _COUNTED_HELD = {"late": "late", "over_limit": "over_limit", "unrankable": "unrankable"}
 _COUNTED_OUT = {"late": "late", "windows": "windows", "answered": "answers"}
@@ -80,7 +81,7 @@ class StreamProgress:
                 ("skyband_in", {**_COUNTED_IN, **_COUNTED_AT_SOURCE, **_COUNTED_TO_SHARDS}),
                 ("skyband_to_shards", _COUNTED_TO_SHARDS),  # if there are combiners
                 ("skyband_held", _COUNTED_HELD),
-                ("skyband_out", _COUNTED_OUT),
+                ("skyband_out", {**_COUNTED_OUT, **_COUNTED_LATE}),
             )
             for name, source in observations:
                 for column, metric in source.items():

@@ -13,6 +13,7 @@ from skyband.errors import InvalidInputError
 from skyband.queries import Query
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
+from skyband.sharding.emission import ONCE, Emission, Emit
 from skyband.sharding.plan import Output
 from skyband.spark.combiners import combiners_for
 from skyband.spark.inputs import RowInput, inputs_of, open_inputs, with_scans
@@ -40,6 +41,9 @@ def answers(
     output: Literal["answers", "changes"] = "answers",
     shards: int | None = None,
     control: str | None = None,
+    emit: Emit = "final",
+    provisional_every: str | timedelta | None = None,
+    allowed_lateness: str | timedelta | None = None,
 ) -> DataFrame: ...
 @overload
 def answers(
@@ -54,6 +58,9 @@ def answers(
     output: Literal["answers", "changes"] = "answers",
     shards: int | None = None,
     control: str | None = None,
+    emit: Emit = "final",
+    provisional_every: str | timedelta | None = None,
+    allowed_lateness: str | timedelta | None = None,
 ) -> tuple[DataFrame, DataFrame]: ...
 def answers(
     df: Frames,
@@ -67,6 +74,9 @@ def answers(
     output: Literal["answers", "changes"] = "answers",
     shards: int | None = None,
     control: str | None = None,
+    emit: Emit = "final",
+    provisional_every: str | timedelta | None = None,
+    allowed_lateness: str | timedelta | None = None,
 ) -> DataFrame | tuple[DataFrame, DataFrame]:
     """Answer a workload over a streaming or batch data frame, exactly, in one pass.
 
@@ -79,8 +89,9 @@ def answers(
     - incomplete streams: ``query``, ``time``, ``rank``, ``object``, ``score``;
     - uncertain streams: ``query``, ``time``, ``rank``, ``id``, ``score``, ``probability``.
 
-    A window is emitted once, when the watermark has reached its end. A batch data frame is answered to its end. The
-    trailing windows of a stream wait for the watermark; `start` with ``bounded=True`` also answers those.
+    A window is emitted once, when the watermark has reached its end, unless `emit` or `allowed_lateness` request more.
+    A batch data frame is answered to its end. The trailing windows of a stream wait for the watermark; `start` with
+    ``bounded=True`` also answers those.
 
     Parameters
     ----------
@@ -106,7 +117,7 @@ def answers(
         of the late rows, which runs as a separate Spark query. ``"refuse"``: a late row stops the stream. No late row
         can then come between two others, so tasks can drop more rows before the shuffle.
     output
-        For top-k queries. ``"answers"``: the whole answer of every window. ``"changes"``: only the differences from the
+        ``"answers"``: the whole answer of every window. ``"changes"``: only the differences from the
         previous window, for each query and group. The column ``change`` is ``entered``, ``left`` or ``moved``, ``rank``
         is the new rank (null for ``left``) and ``old_rank`` the previous one (null for ``entered``). For an empty
         window, all rows are reported as ``left`` when the watermark reaches its end.
@@ -115,6 +126,16 @@ def answers(
         if no query has groups.
     control
         The folder from which the running stream reads messages of `Control`.
+    emit
+        ``"final"``: no window is emitted before its end. ``"provisional"``: open windows are also emitted, from the
+        rows that have arrived, whenever their answer has changed; the column ``final`` is false until the final answer.
+        For each query and group, these are the windows up to the first end after the newest row. Only for `TopK`.
+    provisional_every
+        How much event time is between two provisional answers, at least (``"10 seconds"``). Default: every micro-batch.
+    allowed_lateness
+        How far a row may be behind the watermark and still be used (``"5 minutes"``). If it changes the answer of a
+        final window, the window is emitted again, with a higher number in the column ``revision``, which is 0 at first.
+        Default: late rows are not used. Only for `TopK`, and not with ``late="return"`` or ``late="refuse"``.
 
     Examples
     --------
@@ -136,6 +157,7 @@ def answers(
         late=late,
         output=checked_output(output),
         shards=shards,
+        emission=Emission.parsed(emit, provisional_every, allowed_lateness),
     ).assemble(control)
     return found.answers if found.late is None else (found.answers, found.late)
 
@@ -156,6 +178,7 @@ def check(
     final_at_end: bool = False,
     streaming: bool | None = None,
     checkpoint: str | None = None,
+    emission: Emission = ONCE,
 ) -> SparkPlan:
     """Validate a request and return its plan. Runs and writes nothing.
 
@@ -169,8 +192,21 @@ def check(
         raise InvalidInputError(f"late must be 'count', 'return' or 'refuse', got {late!r}.")  # words: allow
     if watermark is not None:
         parsed_delay(watermark)  # validated for batches too, which do not use it
+    emission.refuse_other_late_rows(late)
     request = Request(
-        df, queries, time, id_, watermark, algorithm, late, output, shards, row_copies, sole_watermark, final_at_end
+        df,
+        queries,
+        time,
+        id_,
+        watermark,
+        algorithm,
+        late,
+        output,
+        shards,
+        row_copies,
+        sole_watermark,
+        final_at_end,
+        emission,
     )
     refuse_unsupported_request(request)
     found: SparkPlan = FAMILIES[queries.family].part("spark").draft(request)

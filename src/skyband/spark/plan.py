@@ -16,6 +16,7 @@ from skyband.errors import InvalidInputError, UnsupportedError, type_name
 from skyband.queries import Axis
 from skyband.queries.families import Feature, family_of, refuse_unsupported
 from skyband.queries.workload import Workload
+from skyband.sharding.emission import ONCE, Emission
 from skyband.sharding.plan import Output
 from skyband.sharding.projection import ProjectionRequest
 from skyband.spark.expressions import TIMES
@@ -60,6 +61,7 @@ class Request(NamedTuple):
     row_copies: bool  # whether answers also contain the row's own values of group columns
     sole_watermark: bool  # whether the watermark depends only on the rows of this stream
     final_at_end: bool = False  # whether no window is final before the end of the stream
+    emission: Emission = ONCE
 
     def watermark_lag(self, delay: int | None) -> int | None:
         """Return how far the next watermark is behind the newest row, in microseconds; `delay` is in milliseconds.
@@ -81,6 +83,7 @@ class Request(NamedTuple):
             row_copies=self.row_copies,
             refuse_late=self.late == "refuse",
             delay=1000 * (delay or 0),
+            emission=self.emission,
         )
 
 
@@ -128,10 +131,10 @@ def refuse_unsupported_request(request: Request) -> None:
     family, first = family_of(request.workload), request.workload.queries[0]
     requested: list[tuple[bool, Feature, str]] = [
         (isinstance(request.df, Mapping), "frames by name", "df= with a data frame for each stream"),
-        (first.axis == "count", "count windows", f"query {first.name!r} with a window of {first.window.size} rows"),
-        (request.output != "answers", "changes", f"output={request.output!r}"),
+        (first.axis == "count", "count windows", f"query {first.name!r} with a window of {first.window.longest} rows"),
         (request.late == "return", "late rows", f"late={request.late!r}"),
         (request.late == "refuse", "rejecting late rows", f"late={request.late!r}"),
+        (request.emission.given is not None, "emission", str(request.emission.given)),
         (request.algorithm != "auto", "algorithm", f"algorithm={request.algorithm!r}"),
         (request.shards not in (None, 1), "shards", f"shards={request.shards!r}"),
     ]

@@ -30,6 +30,7 @@ OUTPUT = (
     "answers binary, unit long, late long, windows long, answered long, candidates long, bytes long, "
     "newest long, last_end long, over_limit long, unrankable long"
 )
+LATE_USED = "late_used long"  # in addition, with an allowed lateness
 MILLISECOND = 1000  # Spark's timers and watermarks are in milliseconds, ours in microseconds
 
 
@@ -55,7 +56,12 @@ class ShardProcessor(StatefulProcessor):
         self._delay = delay
         self._final_at_end = final_at_end
         self._numbers = {key: number for number, key in keys.items()}
-        self._columns = tuple(part.split()[0] for part in OUTPUT.split(", "))
+        self._columns = tuple(part.split()[0] for part in self.output.split(", "))
+
+    @property
+    def output(self) -> str:
+        """The columns of the output."""
+        return f"{OUTPUT}, {LATE_USED}" if self._plan.emission.lateness else OUTPUT
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Open the shard's state. Spark calls this once per task."""
@@ -94,11 +100,19 @@ class ShardProcessor(StatefulProcessor):
         if self._final_at_end:
             shard.begin_queries(at)  # the watermark still gives the position of the stream
             at = None
-        parts = [shard.step(tables, notes, at, next_watermark=expected_watermark(notes, self._delay))]
+        parts = [
+            shard.step(
+                tables,
+                notes,
+                at,
+                next_watermark=expected_watermark(notes, self._delay),
+                provisional=not messages,  # only the last step of the micro-batch
+            )
+        ]
         parts += [shard.step([], [], message.get("at", at), end=message["kind"] == "end") for message in messages]
         blob = shard.state()
         self._value.update((blob,))
-        self.set_timer(shard.next_end)
+        self.set_timer(shard.next_due)
         candidates = parts[-1][1].candidates
         for answers, tally in parts:
             yield from self._rows(number, answers, tally._replace(candidates=candidates), len(blob))
@@ -158,6 +172,7 @@ class ShardProcessor(StatefulProcessor):
             "answered": tally.answers,
             "over_limit": tally.over_limit,
             "unrankable": tally.unrankable,
+            "late_used": tally.late_used,
         }
         for data in (None, *map(pack_table, answers)):
             values = {"answers": data, **same, **once}

@@ -13,12 +13,13 @@ from skyband.errors import InvalidInputError, SkybandError, UnknownNameError, br
 from skyband.queries import Query
 from skyband.queries.workload import Workload
 from skyband.sharding.delivery import Folder, Opening, Sink, Wanted, output_of, servers_among
+from skyband.sharding.emission import ONCE, Emission, Emit
 from skyband.sharding.plan import Output, ShardPlan
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files, refuse_unresumable
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.checkpoint_upgrade import upgrade_checkpoint
 from skyband.spark.control import Control
-from skyband.spark.delivery import collecting, open_servers, write_to
+from skyband.spark.delivery import collecting, open_servers, writing
 from skyband.spark.inputs import RowInput, read_by_spark
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress
@@ -52,12 +53,15 @@ def start(
     output: Literal["answers", "changes"] = "answers",
     shards: int | None = None,
     reshard: bool = False,
+    emit: Emit = "final",
+    provisional_every: str | timedelta | None = None,
+    allowed_lateness: str | timedelta | None = None,
 ) -> Handle:
     """Answer a workload over a stream, and write the answers to `sinks` or with `write`. Exactly one is required.
 
     Parameters
     ----------
-    df, workload, time, id, watermark, algorithm, output, shards
+    df, workload, time, id, watermark, algorithm, output, shards, emit, provisional_every, allowed_lateness
         As for `answers`.
     write
         A function from the data frame of answers to its writer:
@@ -99,6 +103,7 @@ def start(
     if (write is None) == (sinks is None):
         raise InvalidInputError("start() requires exactly one of write= and sinks=.")
     queries, wanted, opened = workload, checked_output(output), None
+    emission = Emission.parsed(emit, provisional_every, allowed_lateness)
     if sinks is not None:
         queries, opened = _open(df, workload, sinks, name, checkpoint, wanted)
         wanted = opened.output
@@ -121,6 +126,7 @@ def start(
             row_copies=opened is not None,
             opened=opened,
             outbox=None if opened is None else opened.outbox,
+            emission=emission,
         )
     except BaseException:
         if opened is not None:
@@ -195,6 +201,7 @@ def launch(
     locked: bool = False,
     opened: OpenedSinks | None = None,
     outbox: Outbox | None = None,
+    emission: Emission = ONCE,
 ) -> Handle:
     """Implement `start`, with further options: answers and changes together, and rows with all their columns.
 
@@ -228,6 +235,7 @@ def launch(
         final_at_end=bounded,
         streaming=True,
         checkpoint=kept.folder,
+        emission=emission,
     )
     if before is not None:
         refuse_unresumable(before, draft.plan)
@@ -347,8 +355,8 @@ class OpenedSinks:
     def deliver(self, pipeline: Pipeline) -> DataStreamWriter:
         """Return the writer of the answers."""
         open_servers(self._wanted, self._workload, self.output, pipeline.answers)
-        take = write_to(self._wanted, self._workload, self.output)
-        return collecting(pipeline, take, self.outbox).queryName(self._stream)
+        take, stage = writing(self._wanted, self._workload, self.output, pipeline.answers.sparkSession)
+        return collecting(pipeline, take, self.outbox, stage).queryName(self._stream)
 
     def stop_waiting(self) -> None:
         """Stop retrying unavailable servers."""

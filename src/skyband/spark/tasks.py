@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from skyband.data.arrow import from_bytes, least, to_bytes
-from skyband.data.packed_table import pack_table, unpack_parts, unpack_table
+from skyband.data.packed_table import pack_table, packed_parts, unpack_parts, unpack_table
 from skyband.kernels.stream import Ints
 from skyband.sharding.bounded_input import cut_by_time, step_in_order
 from skyband.sharding.combiner import Reduce, combine_envelopes
@@ -172,8 +174,17 @@ def unpack(kinds: pa.Schema | None = None) -> Task:
 
 def collect_answers(rows: pa.Table, kinds: pa.Schema, answers: pa.Schema) -> pa.Table:
     """Unpack collected rows into one table with the columns `answers`; `kinds` as for `unpack`."""
-    tables = [table.rename_columns(answers.names).cast(answers) for table in _unpacked(rows["answers"], kinds)]
-    return pa.concat_tables(tables) if tables else answers.empty_table()
+    packed = [data.as_buffer() for data in rows["answers"] if data.is_valid]
+    parts = [part for data in packed for part in packed_parts(data, PART)]
+
+    def unpacked(part: Callable[[], pa.Table]) -> pa.Table:
+        return _typed(part(), kinds).rename_columns(answers.names).cast(answers)
+
+    if len(parts) <= 1:  # no thread needed
+        return unpacked(parts[0]) if parts else answers.empty_table()
+    # The driver process waits for these answers. Arrow releases Python's lock while it writes values out.
+    with ThreadPoolExecutor(min(len(parts), os.cpu_count() or 1)) as pool:
+        return pa.concat_tables(pool.map(unpacked, parts))
 
 
 def _unpacked(packed: Iterable[pa.Scalar], kinds: pa.Schema | None) -> Iterator[pa.Table]:

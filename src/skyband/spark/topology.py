@@ -16,6 +16,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from skyband.kernels.stream import Ints
+from skyband.queries.answer_schema import CHANGE_COLUMNS
 from skyband.sharding.envelope import Envelope
 from skyband.sharding.pipeline import ShardPipeline
 from skyband.sharding.projection import ProjectionRequest
@@ -24,12 +25,12 @@ from skyband.spark.envelope_columns import ENVELOPE_NAMES
 from skyband.spark.inputs import Scan
 from skyband.spark.late_rows import LateSource
 from skyband.spark.plan import Observed, PackedAnswers, Pipeline, StreamInfo
-from skyband.spark.processor import OUTPUT, ShardProcessor
+from skyband.spark.processor import ShardProcessor
 from skyband.spark.tasks import ENVELOPES, LOCAL, Batches, Task, answer_in_order, combine, merge_answers, to_shards
 from skyband.spark.versions import arrow_schema, processed
 from skyband.windows import NEVER
 
-__all__ = ["SparkPlan", "shard_sizes", "spread", "sums"]
+__all__ = ["SparkPlan", "shard_sizes", "spread", "sums", "without_changes"]
 
 COUNTED_IN = ("taken", "dropped_null", "pruned")
 COUNTED_BY_TASKS = ("malformed", "unreadable")  # in addition, if tasks read the files
@@ -172,17 +173,23 @@ class SparkPlan:
         window, and merging needs no state.
         """
         merge = self.merger(arrow_schema(self.answers))
-        windows = sf.count(sf.when(sf.col("rank") == 1, 1)).alias("windows")
+        is_answer = sf.lit(True) if self.plan.output == "answers" else sf.col("change").isNull()
+        windows = sf.count(sf.when((sf.col("rank") == 1) & is_answer, 1)).alias("windows")
         if not local.isStreaming:
             found = local.repartition(1).sortWithinPartitions(*self.merge_order).mapInArrow(merge, self.answers)
-            return found if counted is None else found.observe(counted.answered, windows)
+            return self._wanted(found if counted is None else found.observe(counted.answered, windows))
         newest = sf.max("newest").alias("newest")
         local = local.observe("skyband_held", *sums(*self.counts), newest, *shard_sizes(self.plan.units))
         found = local.select("answers", "unit").repartition(1).mapInArrow(merge, self.answers)
         by_count = isinstance(self.answers[self.moment].dataType, st.LongType)
         last = sf.col(self.moment) if by_count else sf.unix_micros(sf.col(self.moment).cast("timestamp"))
-        answered = sf.count(sf.lit(1)).alias("answered")
-        return found.observe("skyband_out", answered, windows, sf.max(last).alias("last_end"))
+        is_counted = ~is_answer if self.plan.output == "changes" else is_answer
+        answered = sf.count(sf.when(is_counted, 1)).alias("answered")
+        return self._wanted(found.observe("skyband_out", answered, windows, sf.max(last).alias("last_end")))
+
+    def _wanted(self, found: DataFrame) -> DataFrame:
+        """Return merged answers without those that were needed only for counting."""
+        return found.where(sf.col("change").isNotNull()) if self.plan.output == "changes" else found
 
     def _stream(self, envelopes: DataFrame, keys: Mapping[int, int], control: str | None) -> DataFrame:
         """Return the output of a stream's shards: count the envelopes, set the watermark, run the processors."""
@@ -199,7 +206,7 @@ class SparkPlan:
         if control is not None:
             envelopes = envelopes.union(control_envelopes(envelopes.sparkSession, control, keys.values()))
         processor = ShardProcessor(self.plan, keys, self.watermark_lag, final_at_end=self.final_at_end)
-        return processed(envelopes, processor, OUTPUT)
+        return processed(envelopes, processor, processor.output)
 
     def _bounded(self, envelopes: DataFrame, keys: Mapping[int, int], counted: Observed | None) -> DataFrame:
         """Return the output of a bounded input's shards: each receives its envelopes in the order of their oldest row.
@@ -212,6 +219,12 @@ class SparkPlan:
         by_oldest = envelopes.repartition(self.plan.units, "shard").sortWithinPartitions("shard", "oldest")
         local = by_oldest.mapInArrow(answer_in_order(self.plan, keys, self.pipeline.end), LOCAL)
         return local if counted is None else local.observe(counted.shards, *sums("over_limit", "unrankable"))
+
+
+def without_changes(answers: st.StructType) -> list[tuple[str, st.DataType]]:
+    """Return the columns of answers without those of a change feed, which a restart may add or remove."""
+    added = {column.name for column in CHANGE_COLUMNS}
+    return [(field.name, field.dataType) for field in answers.fields if field.name not in added]
 
 
 def sums(*names: str) -> list[Column]:

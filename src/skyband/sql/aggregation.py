@@ -84,6 +84,7 @@ FUNCTIONS = frozenset(
     ]
 )
 _SAME = {"mean": "avg", "std": "stddev", "stddev_samp": "stddev"}  # Spark's synonyms
+_QUANTILES = frozenset({"percentile", "quantile"})
 _ENDS = frozenset({"ASC", "DESC", "NULLS", "AS"})
 
 
@@ -95,6 +96,7 @@ class AggregateCall:
     value: str | None  # None for count(*)
     start: int
     text: str
+    quantile: float | None = None  # the second argument of quantile(value, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +135,27 @@ def read_call(cursor: Cursor, stops: Collection[str]) -> AggregateCall | None:
         value = cursor.expression(frozenset(), f"the value of {name}", "as in sum(bytes) or count(*)").text
     elif name != "count" or distinct:
         raise cursor.fail(f"{name}(*) is not an aggregate", f"name the value, as in {name}(bytes)", at=token.start)
+    quantile = _read_quantile(cursor, name) if name in _QUANTILES else None
     if cursor.sees_symbol(","):
         raise cursor.fail(f"{name} has more than one argument", "an aggregate has one value, as in sum(bytes)")
     cursor.expect_symbol(")")
-    aggregate = f"{name}_distinct" if distinct else _SAME.get(name, name)
-    return AggregateCall(aggregate, value, token.start, cursor.source[token.start : cursor.tokens[closing].end])
+    aggregate = f"{name}_distinct" if distinct else "quantile" if name in _QUANTILES else _SAME.get(name, name)
+    text = cursor.source[token.start : cursor.tokens[closing].end]
+    return AggregateCall(aggregate, value, token.start, text, quantile)
+
+
+def _read_quantile(cursor: Cursor, name: str) -> float:
+    """Consume the second argument of a quantile."""
+    how = f"a number from 0 to 1, as in {name}(bytes, 0.9)"
+    if not cursor.take_symbol(","):
+        raise cursor.fail(f"{name} needs a second argument", f"it is {how}")
+    token = cursor.peek()
+    try:
+        found = float("" if token is None else token.text)
+    except ValueError:
+        raise cursor.unexpected(how) from None
+    cursor.at += 1
+    return found
 
 
 def aggregate_in(tokens: Sequence[Token]) -> Token | None:

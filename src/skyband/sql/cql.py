@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from skyband.sql.cursor import Cursor, one_of
 from skyband.sql.intervals import duration, is_unit, span
@@ -116,6 +116,12 @@ def _read_family(draft: StatementDraft) -> None:
     draft.read_family_clause(_STOPS | _IN_WINDOW)
 
 
+def _read_with(draft: StatementDraft) -> None:
+    if not draft.read_family_clause(_STOPS | _IN_WINDOW):
+        draft.cursor.expect("WITH")
+        raise draft.cursor.unexpected("OTHERS or SHARE")
+
+
 def _read_where(draft: StatementDraft) -> None:
     draft.once("where", "WHERE")
     draft.cursor.expect("WHERE")
@@ -151,14 +157,26 @@ def _read_order(draft: StatementDraft) -> None:
     at = cursor.place
     draft.read_score(_STOPS, "the score after ORDER BY")
     draft.put("order", direction(cursor, default="asc"), at)
-    refuse_second_score(cursor)
+    read_later_columns(draft, _STOPS)
 
 
-def refuse_second_score(cursor: Cursor) -> None:
-    """Raise if ORDER BY has a second expression."""
-    if cursor.sees_symbol(","):
-        message = "ORDER BY must have one expression; among equal scores the newest object ranks first"
+def read_later_columns(draft: StatementDraft, stops: Collection[str]) -> None:
+    """Parse the expressions of ORDER BY after the first; keys of aggregates have only one."""
+    cursor = draft.cursor
+    if draft.score is None and cursor.sees_symbol(","):
+        message = "ORDER BY must have one expression if keys are ranked; among equal scores the newest key ranks first"
         raise cursor.fail(message, "combine them into one expression, or sort the answers afterwards")
+    found = []
+    while cursor.take_symbol(","):
+        text = cursor.expression(stops, "a column after ORDER BY").text
+        order = "asc" if not cursor.take("DESC") else "desc"
+        cursor.take("ASC")
+        first = cursor.sees("NULLS", "FIRST")
+        if first or cursor.sees("NULLS", "LAST"):
+            cursor.at += 2
+        found.append(f"{text} {order}{' nulls first' if first else ''}")
+    if found:
+        draft.put("then_by", tuple(found), cursor.place)
 
 
 def _read_limit(draft: StatementDraft) -> None:
@@ -183,6 +201,7 @@ _TAIL: dict[str, Callable[[StatementDraft], None]] = {
     "GROUP": _read_keys,
     "ORDER": _read_order,
     "LIMIT": _read_limit,
+    "WITH": _read_with,
     **dict.fromkeys((*UNCERTAIN, *INCOMPLETE, "HAVING"), _read_family),
 }
 _SHOWN = (

@@ -71,6 +71,17 @@ def _end(source: str, tokens: Sequence[Token], first: int, stops: Collection[str
     return len(tokens)
 
 
+def comma_follows(tokens: Sequence[Token], first: int, stops: Collection[str]) -> bool:
+    """Whether a comma outside brackets comes before the next keyword in `stops`."""
+    depth = 0
+    for at in range(first, len(tokens)):
+        symbol = tokens[at].symbol
+        if not depth and (symbol == "," or _is_stop(tokens, first, at, stops)):
+            return symbol == ","
+        depth += (symbol in _CLOSES) - (bool(symbol) and symbol in _CLOSES.values())
+    return False
+
+
 def _is_stop(tokens: Sequence[Token], first: int, at: int, stops: Collection[str]) -> bool:
     token, following = tokens[at], tokens[at + 1 : at + 3]
     if token.symbol == "[":  # CQL's [PARTITION BY a]; an index never begins like this

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from skyband.durations import parse_duration
 from skyband.sql.aggregation import read_list
-from skyband.sql.cql import refuse_second_score
+from skyband.sql.cql import read_later_columns
 from skyband.sql.cursor import Cursor, spelled_name
 from skyband.sql.expression import Expression
 from skyband.sql.intervals import interval
@@ -28,10 +28,9 @@ _ARGUMENTS = {
     "TUMBLE": ("DATA", "TIMECOL", "SIZE", "OFFSET"),
     "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"),  # the slide comes first
     "CUMULATE": ("DATA", "TIMECOL", "STEP", "SIZE", "OFFSET"),  # the step comes first
+    "SESSION": ("DATA", "TIMECOL", "GAP"),
 }
-_UNSUPPORTED = {
-    "SESSION": "all windows of a query must have the same size, but SESSION windows have any length",
-}
+_OPTIONAL = "OFFSET"
 _MEANING = {
     "DATA": "TABLE and a stream",
     "TIMECOL": "DESCRIPTOR and the column of event time",
@@ -39,6 +38,7 @@ _MEANING = {
     "STEP": "the step as an INTERVAL",
     "SIZE": "the size as an INTERVAL",
     "OFFSET": "the offset as an INTERVAL",
+    "GAP": "the gap as an INTERVAL",
 }
 RANKINGS = ("ROW_NUMBER", "RANK", "DENSE_RANK")
 SHAPE = (
@@ -136,7 +136,7 @@ def _read_order(draft: StatementDraft) -> None:
     if draft.score is not None:
         _refuse_window_columns(cursor, draft.score, "the score")
     draft.put("order", direction(cursor, default="asc"), at)
-    refuse_second_score(cursor)
+    read_later_columns(draft, _STOPS)
 
 
 def _read_source(draft: StatementDraft) -> None:
@@ -290,15 +290,16 @@ def read_window(draft: StatementDraft) -> None:
         cursor.expect_symbol("(")
     function = cursor.peek()
     name = function.keyword if function else ""
-    if name in _UNSUPPORTED:
-        raise cursor.fail(f"{name} is not supported: {_UNSUPPORTED[name]}", "use TUMBLE, HOP or CUMULATE")
     if name not in _ARGUMENTS:
         hint = "" if wrapped else "write FROM TABLE(HOP(TABLE trades, DESCRIPTOR(ts), slide, size))"
-        raise cursor.unexpected("HOP, TUMBLE or CUMULATE", hint, known=FUNCTIONS)
+        raise cursor.unexpected("HOP, TUMBLE, CUMULATE or SESSION", hint, known=FUNCTIONS)
     cursor.at += 1
     given = _read_arguments(draft, name)
     if wrapped:
         cursor.expect_symbol(")", "close TABLE( with ')'")
+    if name == "SESSION":
+        draft.fields["gap"] = given["GAP"]
+        return
     step = given.get("STEP", given.get("SLIDE"))
     size = parse_duration(given["SIZE"], field="size")
     slide = parse_duration(given["SIZE"] if step is None else step, field="slide")
@@ -313,7 +314,9 @@ def read_window(draft: StatementDraft) -> None:
 def _read_arguments(draft: StatementDraft, name: str) -> dict[str, str]:
     cursor = draft.cursor
     order = _ARGUMENTS[name]
-    shape = f"{name}(TABLE stream, DESCRIPTOR(time), {', '.join(word.lower() for word in order[2:-1])}[, offset])"
+    required = [word for word in order if word != _OPTIONAL]
+    offset = "" if len(required) == len(order) else "[, offset]"
+    shape = f"{name}(TABLE stream, DESCRIPTOR(time), {', '.join(word.lower() for word in required[2:])}{offset})"
     cursor.expect_symbol("(", shape)
     given: dict[str, str] = {}
     by_name = cursor.sees_symbol("=>", 1)
@@ -324,11 +327,31 @@ def _read_arguments(draft: StatementDraft, name: str) -> dict[str, str]:
             cursor.expect_symbol(",", shape)
         argument = _named_argument(cursor, order, given) if by_name else positional
         given[argument] = _value(draft, argument, shape)
-    for argument in order[:-1]:
+    for argument in required:
         if argument not in given:
             raise cursor.unexpected(_MEANING[argument], shape)
     cursor.expect_symbol(")", shape)
     return given
+
+
+def _read_session_groups(draft: StatementDraft) -> None:
+    """Parse ``PARTITION BY`` after the stream of SESSION, which must have the groups of the ranking."""
+    cursor, at = draft.cursor, draft.cursor.place
+    given: list[str] = []
+    if cursor.take("PARTITION"):
+        cursor.expect("BY")
+        given.append(cursor.path("a column after PARTITION BY"))
+        while cursor.sees_symbol(",") and not (
+            cursor.sees_symbol("(", 2) or cursor.sees_symbol("=>", 2)  # the next argument
+        ):
+            cursor.at += 1
+            given.append(cursor.path("a column after PARTITION BY"))
+    given = [name.lower() for name in given]
+    groups = [_column(group) or group.text for group in draft.aggregation.groups]
+    if sorted(given) != sorted(groups):
+        message = f"sessions are those of the ranked groups, but SESSION has {given} and the ranking {groups}"
+        hint = "write the same columns after PARTITION BY in SESSION, and after window_start, window_end in the ranking"
+        raise cursor.fail(message, hint, at=at)
 
 
 def _named_argument(cursor: Cursor, order: tuple[str, ...], given: dict[str, str]) -> str:
@@ -349,6 +372,8 @@ def _value(draft: StatementDraft, argument: str, shape: str) -> str:
         cursor.expect("TABLE", why=shape)
         stream = cursor.path("the name of a stream", shape)
         draft.beside["stream"] = stream
+        if shape.startswith("SESSION"):
+            _read_session_groups(draft)
         return stream
     if argument == "TIMECOL":
         cursor.expect("DESCRIPTOR", why=shape)

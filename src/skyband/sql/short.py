@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from skyband.sql.cursor import Cursor, one_of
+from skyband.sql.expression import comma_follows
 from skyband.sql.intervals import calendar_length, readable, span
 from skyband.sql.lexer import unquote
 from skyband.sql.statement import StatementDraft, direction, read_full, read_k, read_origin, read_ties
 from skyband.sql.writer import CERTAIN, CLAUSES, STOPS
 
 _SHAPE = "the form is TOPK score, k BY groups OVER size EVERY slide"
+_DIRECTIONS = frozenset({"ASC", "DESC", "NULLS"})
 
 
 def read(cursor: Cursor) -> StatementDraft:
@@ -26,17 +28,17 @@ def read(cursor: Cursor) -> StatementDraft:
         if clause is None:
             raise _unknown(draft)
         _READERS[clause](draft)
-    if "size" not in draft.fields:
+    if "size" not in draft.fields and "gap" not in draft.fields:
         raise cursor.unexpected("OVER and the size of the window", "as in OVER 10 MINUTES or OVER 500 ROWS")
     if "zone" not in draft.fields:
-        for name in ("size", "slide"):
+        for name in ("size", "slide", "gap", "max_length"):
             if isinstance(text := draft.fields.get(name), str):
                 draft.fields[name] = readable(cursor, text, f"the {name} of the window", draft.places[name])
     return draft
 
 
 def _read_head(draft: StatementDraft) -> None:
-    """Parse ``score [ASC|DESC], k`` or ``k [ASC|DESC]``; the comma distinguishes them."""
+    """Parse ``score [ASC|DESC], [column [ASC|DESC], …] k`` or ``k [ASC|DESC]``; the comma distinguishes them."""
     cursor = draft.cursor
     at = cursor.place
     draft.read_score(STOPS, "the score or k", _SHAPE)
@@ -44,6 +46,7 @@ def _read_head(draft: StatementDraft) -> None:
     turned = cursor.sees("ASC") or cursor.sees("DESC") or cursor.sees("NULLS")
     order = direction(cursor, default="desc")
     if cursor.take_symbol(","):
+        _read_later_columns(draft)
         read_k(draft)
         if cursor.sees("ASC") or cursor.sees("DESC"):
             raise cursor.fail("ASC or DESC must follow the score, before the comma", "as in TOPK price ASC, 10")
@@ -56,6 +59,38 @@ def _read_head(draft: StatementDraft) -> None:
     else:
         raise cursor.unexpected("a comma and k after the score", _SHAPE)
     draft.put("order", order, at)
+
+
+def _read_later_columns(draft: StatementDraft) -> None:
+    """Parse the columns between the score and k, which rank rows with equal scores."""
+    cursor, at, found = draft.cursor, draft.cursor.place, []
+    while comma_follows(cursor.tokens, cursor.at, STOPS - _DIRECTIONS):
+        if draft.score is None:
+            message = "keys are ranked by one aggregate; among equal scores the newest key ranks first"
+            raise cursor.fail(message, "remove the other columns, or sort the answers afterwards")
+        text = cursor.expression(STOPS, "a column after the score", _SHAPE).text
+        order = "asc" if cursor.take("ASC") else "desc"
+        cursor.take("DESC")
+        first = cursor.take("NULLS", "FIRST")
+        if not first:
+            cursor.take("NULLS", "LAST")
+        cursor.expect_symbol(",", "as in TOPK price DESC, size ASC NULLS FIRST, 10")
+        found.append(f"{text} {order}{' nulls first' if first else ''}")
+    if found:
+        draft.put("then_by", tuple(found), at)
+
+
+def _read_distinct(draft: StatementDraft) -> None:
+    draft.once("distinct", "DISTINCT")
+    draft.cursor.expect("DISTINCT")
+    draft.fields["distinct"] = draft.cursor.expression(STOPS, "the entity after DISTINCT").text
+
+
+def _read_half_life(draft: StatementDraft) -> None:
+    draft.once("half_life", "HALF_LIFE")
+    draft.cursor.expect("HALF_LIFE")
+    at = draft.cursor.place
+    draft.put("half_life", span(draft.cursor, "the half-life of scores", STOPS), at)
 
 
 def _read_stream(draft: StatementDraft) -> None:
@@ -82,6 +117,9 @@ def _read_size(draft: StatementDraft) -> None:
     draft.once("size", "OVER")
     cursor.expect("OVER")
     at = cursor.place
+    if cursor.sees("SESSION"):
+        _read_session(draft)
+        return
     if cursor.take("ALL"):
         draft.put("size", None, at)
     else:
@@ -93,6 +131,18 @@ def _read_size(draft: StatementDraft) -> None:
         _read_zone(draft)
     if cursor.sees("WEEK"):
         _read_week(draft)
+
+
+def _read_session(draft: StatementDraft) -> None:
+    """Parse ``SESSION gap [UP TO max_length]``."""
+    cursor = draft.cursor
+    cursor.expect("SESSION")
+    at = cursor.place
+    draft.put("gap", span(cursor, "the gap of the sessions", {*STOPS, "UP"}), at)
+    if cursor.sees("UP"):
+        cursor.expect("UP", "TO", why="as in OVER SESSION 30 MINUTES UP TO 8 HOURS")
+        at = cursor.place
+        draft.put("max_length", span(cursor, "the maximal length of the sessions", STOPS), at)
 
 
 def _read_zone(draft: StatementDraft) -> None:
@@ -132,6 +182,8 @@ _READERS: dict[str, Callable[[StatementDraft], None]] = {
     "EVERY": _read_slide,
     "ORIGIN": read_origin,
     "FULL": read_full,
+    "DISTINCT": _read_distinct,
+    "HALF_LIFE": _read_half_life,
 }
 
 

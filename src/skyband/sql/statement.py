@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from skyband.errors import InvalidQueryError, InvalidSQLError
@@ -16,6 +16,13 @@ from skyband.sql.expression import Expression
 from skyband.sql.lexer import unquote
 
 Spelling = Literal["topk", "cql", "flink"]
+_WINDOW_CLAUSES = {
+    "gap": "SESSION",
+    "zone": "AT TIME ZONE",
+    "week_start": "WEEK START",
+    "cumulative": "CUMULATIVE (CUMULATE)",
+}
+_RULES = {"then_by": "an order by several columns", "distinct": "DISTINCT", "half_life": "HALF_LIFE"}
 _K = "k is the number of objects in an answer, an integer"
 
 
@@ -106,11 +113,24 @@ class StatementDraft:
         if self.family.clauses:
             self.family.part("sql").settle(self)
         self._refuse_aggregates()
+        self._refuse_other_windows()
         try:
             found: Query = self.family.query_class(**self.fields)
         except InvalidQueryError as error:
             raise self._placed(error) from None
         return found
+
+    def _refuse_other_windows(self) -> None:
+        """Raise if the query's family does not have windows of this kind."""
+        known = {item.name for item in fields(self.family.query_class)}
+        for name, clause in _WINDOW_CLAUSES.items():
+            if name in self.fields and name not in known:
+                message = f"{clause} is not supported for {self.family.query} queries"
+                raise self.cursor.fail(message, "use windows with one size and one slide", at=self.places.get(name))
+        for name, clause in _RULES.items():
+            if name in self.fields and name not in known:
+                message = f"{clause} is not supported for {self.family.query} queries"
+                raise self.cursor.fail(message, "remove it", at=self.places.get(name))
 
     def _refuse_aggregates(self) -> None:
         """Raise if the score of rows contains an aggregate function, which has no value for a row."""

@@ -1,11 +1,14 @@
 """The canonical SQL of a query: one line in the short dialect, without defaults.
 
 ```text
-[name:] TOPK [score [ASC],] k [ASC] [WITH TIES] [WHERE condition] [BY group, …]
+[name:] TOPK [score [ASC], [column [ASC] [NULLS FIRST], …]] k [ASC] [WITH TIES] [WHERE condition] [BY group, …]
+    [DISTINCT entity] [HALF_LIFE duration]
     OVER size [CUMULATIVE] [AT TIME ZONE 'zone' [WEEK START day]] [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
+    or OVER SESSION gap [UP TO length]
 
-[name:] TOPK aggregate(value) [ASC], k [WHERE condition] BY KEY key [PARTITION BY group, …] [HAVING condition]
-    OVER size [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
+[name:] TOPK aggregate(value) [ASC], k [WHERE condition] BY KEY key, … [PARTITION BY group, …] [HAVING condition]
+    OVER size [CUMULATIVE] [AT TIME ZONE 'zone' [WEEK START day]] [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
+    [WITH OTHERS] [WITH SHARE] [WITH DELETE WHEN condition]
 
 [name:] TOPK aggregate(value), k [WHERE condition] OBJECT object [STREAM label] [STREAMS (name, …)]
     [WEIGHTS (name w, …)] [BOUNDS (low, high)] [OCCURRENCES n] OVER size [EVERY every] [ORIGIN place] [METHOD word]
@@ -30,6 +33,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from skyband.errors import SkybandError
+from skyband.queries.ordering import sort_column
 from skyband.sql.aggregation import aggregate_in
 from skyband.sql.expression import cut
 from skyband.sql.lexer import Token, quote, tokenize
@@ -46,6 +50,7 @@ AGGREGATE = frozenset(
         "key",
         "aggregate",
         "value",
+        "quantile",
         "where",
         "partition_by",
         "having",
@@ -53,9 +58,15 @@ AGGREGATE = frozenset(
         "full_only",
         "order",
         "ties",
+        "others",
+        "share",
+        "delete",
+        "zone",
+        "week_start",
+        "cumulative",
     ]
 )
-CERTAIN = ("FROM", "WHERE", "BY", "OVER", "EVERY", "ORIGIN", "FULL")
+CERTAIN = ("FROM", "WHERE", "BY", "DISTINCT", "HALF_LIFE", "OVER", "EVERY", "ORIGIN", "FULL")
 INCOMPLETE = ("OBJECT", "STREAMS", "VALUE", "BOUNDS", "OCCURRENCES", "METHOD", "INTERVALS")
 CLAUSES = (*CERTAIN, *UNCERTAIN, *INCOMPLETE)
 # Keywords that end an expression in the short dialect.
@@ -106,6 +117,10 @@ def write(query: Mapping[str, Any], *, named: bool = False) -> str:
         parts.append(f"WHERE {expression(query['where'])}")
     if query["partition_by"]:
         parts.append(f"BY {', '.join(map(_group, query['partition_by']))}")
+    if query.get("distinct"):
+        parts.append(f"DISTINCT {expression(query['distinct'])}")
+    if query.get("half_life"):
+        parts.append(f"HALF_LIFE {span(query['half_life'])}")
     return " ".join([*parts, *_windows(query)])
 
 
@@ -119,17 +134,22 @@ def write_aggregate(query: Mapping[str, Any], *, named: bool = False) -> str:
     value = "*" if query["value"] is None else _argument(query["value"])
     ascending = " ASC" if query.get("order") == "asc" else ""
     parts = [f"{_name(query['name'])}:"] if named or query["name"] != DEFAULT_NAME else []
-    parts += ["TOPK", f"{query['aggregate']}({value}){ascending},", str(query["k"])]
+    argument = "" if query.get("quantile") is None else f", {query['quantile']!r}"
+    parts += ["TOPK", f"{query['aggregate']}({value}{argument}){ascending},", str(query["k"])]
     if query.get("ties") == "rank":
         parts.append("WITH TIES")
     if query["where"] is not None:
         parts.append(f"WHERE {expression(query['where'])}")
-    parts.append(f"BY KEY {_key(query['key'])}")
+    first, *rest = [query["key"]] if isinstance(query["key"], str) else query["key"]
+    parts.append(f"BY KEY {', '.join([_key(first), *map(expression, rest)])}")
     if query["partition_by"]:
         parts.append(f"PARTITION BY {', '.join(map(expression, query['partition_by']))}")
     if query["having"] is not None:
         parts.append(f"HAVING {expression(query['having'])}")
-    return " ".join([*parts, *_windows(query)])
+    extra = [word for field, word in (("others", "WITH OTHERS"), ("share", "WITH SHARE")) if query.get(field)]
+    if query.get("delete") is not None:
+        extra.append(f"WITH DELETE WHEN {expression(query['delete'])}")
+    return " ".join([*parts, *_windows(query), *extra])
 
 
 def write_incomplete(query: Mapping[str, Any], *, named: bool = False) -> str:
@@ -175,7 +195,7 @@ def _stream(name: str | int) -> str:
 
 def _windows(query: Mapping[str, Any]) -> list[str]:
     parts = _window(query)
-    if query["slide"] != query["size"]:
+    if query["slide"] != query["size"] and query["slide"] is not None:
         parts.append(f"EVERY {span(query['slide'])}")
     if query["origin"]:
         parts.append(f"ORIGIN {origin(query['origin'], clock=isinstance(query['slide'], str))}")
@@ -186,6 +206,9 @@ def _windows(query: Mapping[str, Any]) -> list[str]:
 
 def _window(query: Mapping[str, Any]) -> list[str]:
     """Return the size, and what else defines how windows begin."""
+    if query.get("gap"):
+        most = query.get("max_length")
+        return [f"OVER SESSION {span(query['gap'])}" + (f" UP TO {span(most)}" if most else "")]
     parts = [f"OVER {'ALL' if query['size'] is None else span(query['size'])}"]
     if query.get("cumulative"):
         parts.append("CUMULATIVE")
@@ -224,6 +247,9 @@ def _head(query: Mapping[str, Any], *, named: bool, ascending: str = "") -> list
     """Return the name, the score and k."""
     parts = [f"{_name(query['name'])}:"] if named or query["name"] != DEFAULT_NAME else []
     score = "" if query["by"] is None else f"{_score(query['by'])}{ascending}, "
+    for column in (sort_column(text)[0] for text in query.get("then_by", ())):
+        direction, nulls = " ASC" if column.order == "asc" else "", " NULLS FIRST" if column.nulls_first else ""
+        score += f"{expression(column.text)}{direction}{nulls}, "
     return [*parts, "TOPK", f"{score}{query['k']}{ascending if not score else ''}"]
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from skyband.errors import InvalidInputError
-from skyband.sql.writer import origin
+from skyband.session_windows import SessionWindows
 from skyband.topk.query import TopK
 from skyband.windows import ALWAYS, SlidingWindow
 
-__all__ = ["SeenStream", "first_exact_start", "refuse_past_landmark"]
+__all__ = ["SeenStream", "first_exact_start"]
 
 
 class SeenStream(NamedTuple):
@@ -46,22 +45,14 @@ def first_exact_start(query: TopK, running: Sequence[TopK], since: Sequence[int]
     return start + window.slide
 
 
-def refuse_past_landmark(query: TopK, since: int) -> None:
-    """Reject a query that joins a stream if all its windows start earlier than `since`, from where it is exact."""
-    if query.size is None and query.window.start(query.window.first_end_after(since)) < since:
-        raise InvalidInputError(
-            f"query {query.name!r} has {query.window_text}, but it joins a stream whose rows before "
-            f"{origin(since, clock=True)} were not stored for it, so none of its answers would be complete. Set "
-            "origin= to a later time, or start a new stream with this query."
-        )
-
-
 def _k_held(start: int, running: Sequence[TopK], since: Sequence[int], stream: SeenStream) -> int:
     """Number of the best objects at or after `start` that are certainly kept."""
     held = 0
     for query, joined in zip(running, since, strict=True):
         window = query.window
-        if start <= stream.first:
+        if isinstance(window, SessionWindows):
+            serves = False
+        elif start <= stream.first:
             # All objects are at or after it: any open view that begins before them ranks the same ones.
             open_start = max(window.start(window.first_end_after(stream.watermark)), joined)
             serves = open_start <= stream.first

@@ -272,6 +272,8 @@ def _why_mintopk(seen: Seen, candidates: float) -> str:
 
 
 def _why_panes(queries: Sequence[TopK]) -> str:
+    if any(query.distinct is not None for query in queries):
+        return "keeps the best rows of the k best entities of all windows; the published algorithms do not support them"
     if any(query.ties == "rank" for query in queries):
         return "keeps the minimal candidate set including ties, which the published algorithms do not support"
     if len(queries) == 1:

@@ -74,6 +74,7 @@ class Sharing:
 
 def sharing(queries: Sequence[TopK]) -> Sharing:
     """Return how much these queries share, over all sharing classes."""
+    queries = [query for query in queries if not _is_session(query)]
     metas = list(sharing_classes(queries).values())
     figures = [_figures(meta) for meta in metas]
     return Sharing(
@@ -81,12 +82,15 @@ def sharing(queries: Sequence[TopK]) -> Sharing:
         windows=sum(meta.windows for meta in metas),
         candidates=sum(one.candidates for one in figures),
         unshared=sum(_expected(one, _views(one)) for one in (MetaQuery([query]) for query in queries)),
-        typical=max(map(_now, metas)),
+        typical=max(map(_now, metas), default=0),
     )
 
 
 def page(queries: Sequence[TopK], *, on_spark: bool = False) -> str:
     """Describe what these queries answer, keep and cost, then each sharing class in detail."""
+    sessions = [query for query in queries if _is_session(query)]
+    if sessions:
+        return _page_with_sessions(queries, sessions, on_spark=on_spark)
     # In process, one algorithm is chosen for all queries together; panes has another reason for each class.
     switches, axis = not on_spark and may_switch(queries), queries[0].axis
     together = None if on_spark else choose(queries)
@@ -105,6 +109,26 @@ def page(queries: Sequence[TopK], *, on_spark: bool = False) -> str:
             *(f"  {line}" for line in _class_page(part, axis)),
         ]
     return "\n".join(lines)
+
+
+def _page_with_sessions(queries: Sequence[TopK], sessions: Sequence[TopK], *, on_spark: bool) -> str:
+    """Describe session queries, and the others as on their own page."""
+    kept = sum(query.k + 2 for query in sessions)
+    scans = counted(len({query.scan_key() for query in sessions}), "scan")
+    work = f"Sessions: each row is sorted once by {scans}, and is not reduced before it reaches its shard."
+    rows = f"at most {kept:,} rows for each open session, its best and its bounds, and all rows ahead of the watermark."
+    lines = [
+        overview(queries),
+        work,
+        f"Memory of sessions: {rows}",
+        *(f"  {query.name:<13} {query.window_text}, answered when time passes its end" for query in sessions),
+    ]
+    others = [query for query in queries if not _is_session(query)]
+    return "\n".join([*lines, "", page(others, on_spark=on_spark)] if others else lines)
+
+
+def _is_session(query: TopK) -> bool:
+    return query.window_kind == "session"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +180,12 @@ def _kept(figures: Sequence[_Figures], bounded: bool) -> str:
 
 def cost(queries: Sequence[TopK], added: TopK) -> Cost:
     """Return the cost of running `added` together with `queries`."""
+    if _is_session(added):
+        return Cost(1, added.k + 2.0, 1 / (1 + len(queries)))
+    queries = [query for query in queries if not _is_session(query)]
+    if not queries:
+        alone = _figures(MetaQuery([added]))
+        return Cost(alone.views, alone.candidates, 1.0)
     shared = SharingClass.of(added)
     before = [query for query in queries if SharingClass.of(query) == shared]
     after = _figures(MetaQuery([*before, added]))
@@ -296,6 +326,8 @@ def _described(shared: SharingClass) -> str:
     parts = [f"by {shared.by}" if shared.by else "by the given score", shared.order]
     if shared.ties == "rank":
         parts.append("with ties")
+    if shared.rule is not None:
+        parts.append(shared.rule.described())
     if shared.where:
         parts.append(f"where {shared.where}")
     if shared.partition_by:
@@ -314,7 +346,8 @@ def _listed(names: Sequence[str], most: int = 6) -> str:
 
 def timeline(queries: Sequence[TopK], now: int | None, method: str, lanes: int, windows: int) -> Timeline | None:
     """Return the views open at `now`, relative to it; None if the queries have more than `windows` open windows."""
-    if sum(query.window.most_views for query in queries) > windows:
+    queries = [query for query in queries if not _is_session(query)]
+    if not queries or sum(query.window.most_views for query in queries) > windows:
         return None
     at = sharing(queries).typical if now is None else now
     scale = 1e6 if queries[0].axis == "time" else 1

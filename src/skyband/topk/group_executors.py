@@ -21,6 +21,8 @@ from skyband.topk.algorithms.panes import Panes
 from skyband.topk.group_pools import GroupPools
 from skyband.topk.group_rows import GroupRows, by_group, chosen_groups, in_stream_order
 from skyband.topk.query import TopK
+from skyband.topk.session_executor import SessionExecutor
+from skyband.topk.sessions import is_session
 from skyband.windows import ALWAYS
 
 __all__ = ["UNGROUPED", "Arrivals", "GroupExecutors"]
@@ -76,11 +78,15 @@ class GroupExecutors:
     ) -> None:
         self._queries = queries
         self._since = [ALWAYS] * len(queries) if since is None else list(since)
-        self._grouped = tuple(grouped)
-        self._ungrouped = tuple(sorted(set(range(len(queries))) - set(self._grouped)))
+        by_group = tuple(grouped)
+        self._session_groups = by_group
+        self._sessions = SessionExecutor(queries, by_group, self._since)
+        others = [place for place, query in enumerate(queries) if not is_session(query)]
+        self._grouped = tuple(place for place in by_group if place in others)
+        self._ungrouped = tuple(place for place in others if place not in by_group)
         self._engine = engine
         self._axis: Axis = queries[0].axis
-        self._longest = max(query.window.longest for query in queries)
+        self._longest = max((queries[place].window.longest for place in others), default=0)
         self._executors: dict[int, _GroupExecutor] = {}
         self._pools = self._new_pools() if self._grouped and issubclass(engine, Panes) else None
         self._log = AnswerLog()
@@ -100,12 +106,13 @@ class GroupExecutors:
     def candidates(self) -> int:
         """Number of objects kept, over all queries and groups."""
         held = sum(engine.candidates for engine in self.engines)
-        return held + (self._pools.candidates if self._pools else 0)
+        return held + (self._pools.candidates if self._pools else 0) + self._sessions.candidates
 
     @property
     def ids(self) -> list[Ints]:
         """The ids of all objects kept."""
-        return [*(engine.objects().ids for engine in self.engines), *(self._pools.ids if self._pools else [])]
+        pooled = self._pools.ids if self._pools else []
+        return [*(engine.objects().ids for engine in self.engines), *pooled, *self._sessions.ids]
 
     def counters(self) -> dict[str, int]:
         """Counters of the algorithms, by name."""
@@ -122,6 +129,7 @@ class GroupExecutors:
         if self._pools:
             known = self._pools.is_in_use()[:groups]
             used[: known.size] |= known
+        self._sessions.mark_groups(used)
         return used
 
     @property
@@ -146,7 +154,9 @@ class GroupExecutors:
         set of the new queries is among the kept objects, so new engines that process only these continue as if they had
         processed the whole stream. `objects` is the number of objects in the stream so far.
         """
+        grouped = tuple(grouped)
         executors = GroupExecutors(queries, grouped, engine, since)
+        executors._sessions = self._sessions.changed(queries, grouped, since, moved)
         if self._pools and executors._pools:
             for code in [code for code in self._executors if code != UNGROUPED]:
                 self._leave(code)
@@ -195,6 +205,9 @@ class GroupExecutors:
             self._advance(UNGROUPED, rows, watermark, first)
         if self._grouped:
             self._take_in_groups(arrivals, watermark, first)
+        if self._sessions:
+            ids = arrivals.ids if arrivals.ids.size else np.arange(arrivals.scores.size) + arrivals.first_id
+            self._sessions.take_in(arrivals.scores, arrivals.positions, ids, arrivals.groups, watermark)
 
     def end(self, watermark: int, first: int) -> None:
         """Answer the remaining windows of a time axis."""
@@ -205,10 +218,11 @@ class GroupExecutors:
             rows = GroupRows(np.empty(0), nothing, nothing, nothing, np.zeros(1, np.int64))
             self._pools.take_in(rows, watermark, first, self._log)
         self._drop_idle(watermark)
+        self._sessions.end(watermark)
 
     def answers(self) -> list[RankedWindows]:
         """Return the answers since the last call."""
-        return self._log.take()
+        return self._log.take() + self._sessions.answers()
 
     def state(self) -> dict[str, Any]:
         """Return the state of every executor, for `load`."""
@@ -223,7 +237,8 @@ class GroupExecutors:
             for code, executor in self._executors.items()
         ]
         pools = None if self._pools is None else self._pools.state()
-        return {"since": self._since, "lanes": executors, "pools": pools, "dropped": self._dropped}
+        sessions = {"sessions": self._sessions.state()} if self._sessions else {}
+        return {"since": self._since, "lanes": executors, "pools": pools, "dropped": self._dropped, **sessions}
 
     def load(self, state: dict[str, Any], watermark: int | None) -> None:
         """Restore what `state` returned; `watermark` is the position it was taken at."""
@@ -237,6 +252,8 @@ class GroupExecutors:
             held = [int(placed.engine.objects().positions.max(initial=ALWAYS)) for placed in executor.engines]
             executor.newest = saved.get("newest", max(held, default=ALWAYS))
         self._dropped = state.get("dropped", {})
+        self._sessions = SessionExecutor(self._queries, self._session_groups, self._since)
+        self._sessions.load(state.get("sessions", []))
         if self._pools is None:
             return
         if state.get("pools") is not None:

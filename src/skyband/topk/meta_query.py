@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from skyband.errors import UnsupportedError
 from skyband.queries import Axis
 from skyband.queries.sharing import places_by
-from skyband.topk.query import Order, Ties, TopK
+from skyband.session_windows import SessionWindows
+from skyband.topk.query import Order, RankingRule, Ties, TopK
 from skyband.windows import IrregularWindows, ListedWindows, SlidingWindow, Windows
 
 __all__ = ["MetaQuery", "SharingClass", "View", "sharing_classes"]
@@ -40,6 +41,8 @@ class SharingClass:
     partition_by: tuple[str, ...]
     order: Order
     ties: Ties
+    rule: RankingRule | None = None
+    session: SessionWindows | None = None
 
     @classmethod
     def of(cls, query: TopK) -> SharingClass:

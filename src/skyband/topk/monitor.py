@@ -10,27 +10,29 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
-from skyband.data.answer_log import RankedWindows, chosen, joined
+from skyband.data.answer_log import RankedWindows, as_fields, chosen, joined
 from skyband.data.answer_table import arrow_schema
 from skyband.data.arrow import from_numpy
 from skyband.data.id_dictionary import IdDictionary
 from skyband.data.validation import NONE, Batch
+from skyband.data.window_bounds import all_sliding, last_ends, starts_of
 from skyband.data.window_table import WindowQueries, window_table
-from skyband.errors import InvalidInputError
+from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.kernels.stream import Ints
 from skyband.local.frames import refuse_missing_arrays
 from skyband.local.replay import replayed
 from skyband.monitor import MonitorBase
 from skyband.queries.families import FAMILIES
+from skyband.queries.windowed import refuse_past_landmark
 from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
-from skyband.topk.admission import SeenStream, first_exact_start, refuse_past_landmark
+from skyband.topk.admission import SeenStream, first_exact_start
 from skyband.topk.algorithm_selection import Seen, best_engine, depends_on_excess, most_excess
 from skyband.topk.algorithms import Engine, engine_named
 from skyband.topk.candidate_estimate import SAMPLE, estimated_excess, sampled_excess
 from skyband.topk.group_executors import Arrivals, GroupExecutors
 from skyband.topk.query import TopK, topk_from
-from skyband.topk.window_bounds import all_sliding, last_ends, starts_of
+from skyband.topk.sessions import is_session
 from skyband.windows import ALWAYS, SlidingWindow
 
 __all__ = ["Monitor", "replay"]
@@ -97,6 +99,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
     ) -> None:
         self._refuse_id_without_time(id)
         self._workload = self._checked(queries, computed)
+        _refuse_rules(self._workload)
         super().__init__(self._workload.axis, computed=computed)
         self._auto = isinstance(algorithm, str) and algorithm == "auto"
         self._consider_at = 0  # number of objects after which `auto` reconsiders its choice
@@ -159,7 +162,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         refuse_past_landmark(query, start)
         since = [*([ALWAYS] * len(self.queries)), start]
         self._change(after, since, {place: place for place in range(len(self.queries))})
-        if start != ALWAYS:
+        if start != ALWAYS and not is_session(query):  # each group has its own sessions
             self._valid_from[query.name] = query.window.first_end_from(start)
 
     def _remove(self, name: str, after: Workload) -> None:
@@ -174,7 +177,7 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         return {
             "algorithm": self.algorithm,
             "ids": None if self._ids is None else self._ids.state(),
-            "pending": joined(self._pending)._asdict(),
+            "pending": as_fields(joined(self._pending)),
             "all_grouped": self._all_grouped,
             "auto": self._auto,
             "consider_at": self._consider_at,
@@ -412,6 +415,15 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
             used[self._ids.groups] = True
         groups.forget(used)
         return len(groups)
+
+
+def _refuse_rules(queries: Iterable[TopK]) -> None:
+    for query in queries:
+        if query.ranking_rule is not None:
+            raise UnsupportedError(
+                f"query {query.name!r} ranks {query.ranking_rule.described()}, which needs the columns of rows, but "
+                "rows are given as arrays. Pass a data frame with time= instead."
+            )
 
 
 class _Reached(NamedTuple):

@@ -9,10 +9,20 @@ from typing import NamedTuple
 from zlib import crc32
 
 from skyband.queries.sharing import places_by
-from skyband.sharding.plan import Output, ShardPlan
-from skyband.topk.query import TopK
+from skyband.session_windows import SessionWindows
+from skyband.sharding.plan import ShardPlan
+from skyband.topk.query import RankingRule, TopK
 
-__all__ = ["Scan", "TopKPlan", "scans_of"]
+__all__ = ["OrderColumn", "Scan", "TopKPlan", "scans_of"]
+
+
+class OrderColumn(NamedTuple):
+    """A column that ranks rows whose values before it are equal; places are those of the highest score first."""
+
+    name: str
+    flipped: bool = False  # whether lower values have higher places
+    nulls_low: bool = True  # whether rows without a value have the lowest place
+    integer: bool = False  # the score itself, as an integer
 
 
 class Scan(NamedTuple):
@@ -21,12 +31,16 @@ class Scan(NamedTuple):
     by: str | None
     where: str | None
     partition_by: tuple[str, ...]
+    rule: RankingRule | None
+    session: SessionWindows | None  # None: all other windows
     places: tuple[int, ...]
 
     @property
     def identity(self) -> str:
         """Identifies the scan, in this run and the next."""
-        return repr((self.by, self.where, self.partition_by))
+        rule = () if self.rule is None else (tuple(self.rule),)
+        session = () if self.session is None else (self.session.gap, self.session.max_length)
+        return repr((self.by, self.where, self.partition_by, *rule, *session))
 
     def home(self, shards: int) -> int:
         """The shard of a scan without groups; it does not depend on other scans."""
@@ -51,6 +65,7 @@ class TopKPlan(ShardPlan):
     """A workload over rows with one schema."""
 
     family = "topk"
+    compares_merged = False
 
     queries: tuple[TopK, ...]
     algorithm: str  # an engine's name
@@ -62,7 +77,8 @@ class TopKPlan(ShardPlan):
     columns: tuple[str, ...]  # the stored columns of the row: those of `returned` and of groups
     returned: tuple[str, ...]  # the row's columns that answers contain, after the group columns
     may_be_late: bool  # whether rows may arrive behind the watermark
-    output: Output = "answers"  # whole answers, only their changes, or both
+    orders: tuple[tuple[OrderColumn, ...], ...] = ()  # per scan: columns that rank rows with equal scores
+    entities: tuple[str | None, ...] = ()  # per scan: the column of which an answer contains each value once
     delay: int = 0  # delay of the watermark behind the newest row, in microseconds
 
     @property
@@ -75,6 +91,11 @@ class TopKPlan(ShardPlan):
         """The upper bound of the candidates of one group."""
         return sum(query.k * query.window.most_views for query in self.queries)
 
+    @property
+    def has_whole(self) -> bool:
+        """Whether all windows of bounded rows can be answered in one pass."""
+        return self.output == "answers" and not any(scan.session for scan in self.scans)
+
     @cached_property
     def scans(self) -> tuple[Scan, ...]:
         """The queries by scan."""
@@ -84,6 +105,12 @@ class TopKPlan(ShardPlan):
     def group_columns(self) -> tuple[str, ...]:
         """The distinct group columns of all scans."""
         return tuple(dict.fromkeys(name for names in self.groups for name in names))
+
+    @cached_property
+    def extra_columns(self) -> tuple[str, ...]:
+        """The distinct columns of `orders` and `entities`."""
+        names = [column.name for columns in self.orders for column in columns]
+        return tuple(dict.fromkeys([*names, *(name for name in self.entities if name is not None)]))
 
     @cached_property
     def full_only(self) -> tuple[int, ...]:

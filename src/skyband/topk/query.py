@@ -1,13 +1,14 @@
-"""Continuous top-k queries over sliding, calendar, cumulative and other windows. Validated and frozen."""
+"""Continuous top-k queries over sliding, calendar, cumulative, session and other windows. Validated and frozen."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from skyband.errors import InvalidQueryError, UnsupportedError
+from skyband.durations import format_duration, parse_duration
+from skyband.errors import InvalidQueryError
 from skyband.queries.base import Query
 from skyband.queries.fields import (
     Axis,
@@ -16,22 +17,55 @@ from skyband.queries.fields import (
     checked_flag,
     checked_k,
     checked_name,
-    same_axis,
     spelled,
-    window_of,
 )
-from skyband.queries.window_fields import irregular_fields, is_irregular
+from skyband.queries.ordering import SortColumn, checked_ordering, sort_column
+from skyband.queries.window_fields import (
+    NO_SIZE,
+    refuse_missing_size,
+    session_fields,
+)
+from skyband.queries.windowed import WINDOW_FIELDS, WindowedQuery
+from skyband.session_windows import SessionWindows
 from skyband.sql import writer
-from skyband.windows import ListedWindows, SlidingWindow, Windows
+from skyband.windows import ListedWindows, Windows
 
-__all__ = ["ListedTopK", "Order", "Ties", "TopK", "topk_from"]
+__all__ = ["ListedTopK", "Order", "RankingRule", "Ties", "TopK", "topk_from"]
 
 Order = Literal["desc", "asc"]
 Ties = Literal["row_number", "rank"]
 
+# Fields that states and journals contain only if they are set, so that those of other queries are as before.
+_OPTIONAL = (*WINDOW_FIELDS, "then_by", "distinct", "half_life")
+
+
+class RankingRule(NamedTuple):
+    """How a query ranks rows beyond one score: its order by several columns, distinct entities, decay."""
+
+    order: Order
+    then_by: tuple[str, ...]
+    distinct: str | None
+    half_life: str | None
+
+    @property
+    def columns(self) -> tuple[SortColumn, ...]:
+        """The columns after the first."""
+        return tuple(sort_column(text)[0] for text in self.then_by)
+
+    @property
+    def half_life_ticks(self) -> int | None:
+        """The half-life in microseconds."""
+        return None if self.half_life is None else parse_duration(self.half_life, field="half_life")
+
+    def described(self) -> str:
+        """Return the rule in a few words, for `explain`."""
+        parts = [f"then by {', '.join(self.then_by)}"] if self.then_by else []
+        parts += [f"one row for each {self.distinct}"] if self.distinct else []
+        return ", ".join(parts + ([f"halved every {self.half_life}"] if self.half_life else []))
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class TopK(Query):
+class TopK(WindowedQuery):
     """The k best objects of every window ``[end - size, end)`` with ``end = origin + i * slide``.
 
     Parameters
@@ -47,8 +81,20 @@ class TopK(Query):
     by, where, partition_by
         SQL expressions for the score, the filter and the groups. `skyband.replay` and `skyband.Monitor` get scores and
         groups as arrays: they accept plain column names and reject expressions, which they cannot compute.
+        `by` may be a list: ``["price desc", "size desc", "symbol asc nulls first"]``. Its first entry is the score;
+        the others, which become `then_by`, rank rows that are equal in the entries before. An entry without a direction
+        has that of `order`. Values are compared exactly: text by its bytes in UTF-8, decimals, dates, timestamps, and
+        integers of 64 bits. A row without a value in a later column is behind the others, unless the entry says
+        ``nulls first``.
     order
         ``"desc"``: higher scores first; ``"asc"``: lower scores first.
+    then_by
+        The columns after the first, if `by` is not a list.
+    distinct
+        An SQL expression, such as ``"player_id"``: an answer contains at most one row of each entity, its best. Rows
+        without an entity are one entity. Not for sessions.
+    half_life
+        Scores decay: after this time a score counts half. Answers contain the score as of the end of their window.
     origin
         A position at which a window ends: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
         With `zone`, a time without offset is a local time: ``"2024-01-01T06:00"`` makes days that begin at 6:00.
@@ -59,6 +105,9 @@ class TopK(Query):
         With `zone` and weeks: the day that weeks begin with, ``"monday"`` unless given.
     cumulative
         Windows grow: they start with each `size` and end every `slide` ("so far today", Flink's CUMULATE).
+    gap, max_length
+        Session windows instead of `size` and `slide`: in each group, a session contains the rows that follow each other
+        within less than `gap`, for less than `max_length` after its first row. Each group has its own sessions.
     full_only
         Report only windows that begin at or after the first object of the stream.
     ties
@@ -77,15 +126,19 @@ class TopK(Query):
     'count'
     >>> sb.TopK(k=3, size="1 day", slide="1 minute", cumulative=True, zone="Europe/Paris").window_text
     '1 day so far, every 1 minute, in Europe/Paris'
+    >>> sb.TopK(k=3, gap="30 minutes", max_length="8 hours", partition_by="user").window_text
+    'sessions with gaps below 30 minutes, up to 8 hours'
     """
 
     family: ClassVar[str] = "topk"
+    instead: ClassVar[str] = "Use Monitor, replay or shards with algorithm='panes' or 'naive'."
+    optional: ClassVar[tuple[str, ...]] = _OPTIONAL
 
     name: str = "topk"
     k: int
-    size: str | timedelta | int | None
+    size: str | timedelta | int | None = NO_SIZE
     slide: str | timedelta | int | None = None
-    by: str | None = None
+    by: str | Iterable[str] | None = None
     where: str | None = None
     partition_by: Iterable[str] = ()
     order: Order = "desc"
@@ -95,6 +148,11 @@ class TopK(Query):
     zone: str | None = None
     week_start: str | None = None
     cumulative: bool = False
+    then_by: Iterable[str] = ()
+    distinct: str | None = None
+    half_life: str | timedelta | None = None
+    gap: str | timedelta | None = None
+    max_length: str | timedelta | None = None
     axis: Axis = field(init=False, compare=False)
     window: Windows = field(init=False, compare=False)
 
@@ -103,13 +161,20 @@ class TopK(Query):
             **self._windowed(),
             "name": checked_name(self.name),
             "k": checked_k(self.k),
-            "by": checked_expression("by", self.by),
             "where": checked_expression("where", self.where),
             "partition_by": checked_columns(self.partition_by),
-            "order": _checked_order(self.order),
             "full_only": checked_flag("full_only", self.full_only),
             "ties": _checked_ties(self.ties),
+            "distinct": checked_expression("distinct", self.distinct),
         }
+        ordering = checked_ordering(self.by, _checked_order(self.order), self.then_by)
+        normal |= zip(("by", "order", "then_by"), ordering, strict=True)
+        normal["half_life"] = _checked_half_life(self.half_life, normal["axis"])
+        if normal["distinct"] is not None and normal["ties"] == "rank":
+            raise InvalidQueryError(
+                f"distinct={self.distinct!r} and ties='rank' cannot be combined: an answer would contain any number of "
+                "entities. Use ties='row_number'."
+            )
         self._settle(normal)
 
     @property
@@ -124,104 +189,69 @@ class TopK(Query):
 
     def _windowed(self) -> dict[str, Any]:
         """The fields that define the query's windows, normalized."""
-        kind = {name: getattr(self, name) for name in ("zone", "week_start", "cumulative")}
-        if is_irregular({"size": self.size, **kind}):
-            return {"axis": "time", **irregular_fields(self.size, self.slide, self.origin, **kind)}
-        slide = self.size if self.slide is None else self.slide
-        axis = same_axis(self.size, slide, "slide")
-        window = window_of(axis, self.size, slide, self.origin)
-        return {
-            "axis": axis,
-            "window": window,
-            "size": spelled(axis, window.size),
-            "slide": spelled(axis, window.slide),
-            "origin": window.origin,
-        }
+        if self.gap is not None or self.max_length is not None:
+            kind = {name: getattr(self, name) for name in ("zone", "week_start", "cumulative")}
+            others = {"origin": self.origin, **kind, "full_only": self.full_only}
+            others |= {"then_by": tuple(self.then_by), "distinct": self.distinct, "half_life": self.half_life}
+            others["by"] = None if self.by is None or isinstance(self.by, str) else tuple(self.by)
+            return session_fields(self.gap, self.max_length, self.size, self.slide, others)
+        refuse_missing_size(self.size)
+        return super()._windowed()
 
-    @property
-    def sliding(self) -> SlidingWindow:
-        """The query's windows, which must have one size and one slide.
-
-        >>> import skyband as sb
-        >>> sb.TopK(k=3, size=10_000, slide=100).sliding.most_alive
-        100
-        """
-        if isinstance(self.window, SlidingWindow):
-            return self.window
-        raise UnsupportedError(
-            f"{self.name!r} has {self.window_kind} windows; this operation supports only windows with one size and one "
-            "slide. Use Monitor, replay or shards with algorithm='panes' or 'naive'."
-        )
-
-    @property
-    def window_kind(self) -> str:
-        """The kind of the query's windows: sliding, calendar, cumulative, landmark or listed.
-
-        >>> import skyband as sb
-        >>> sb.TopK(k=3, size=None, slide="1 hour").window_kind
-        'landmark'
-        """
-        if self.size is None:
-            return "landmark"
-        return "cumulative" if self.cumulative else "sliding" if self.zone is None else "calendar"
-
-    @property
-    def window_text(self) -> str:
-        """A short description of the windows and the answer frequency.
-
-        >>> import skyband as sb
-        >>> sb.TopK(k=1, size="1 day", zone="Asia/Tokyo").window_text
-        '1 day, every 1 day, in Asia/Tokyo'
-        """
-        if isinstance(self.window, SlidingWindow):
-            return super().window_text
-        where = "" if self.zone is None else f", in {self.zone}"
-        week = "" if self.week_start is None else f", weeks from {self.week_start.capitalize()}"
-        if self.size is None:
-            return f"everything since {self._since_text()}, every {self.slide}{where}"
-        return f"{self.size}{' so far' if self.cumulative else ''}, every {self.slide}{where}{week}"
-
-    def _since_text(self) -> str:
-        if isinstance(self.origin, int):
-            return writer.origin(self.origin, clock=True).strip("'")
-        return str(self.origin or "1970-01-01")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the query as plain values for JSON; ``TopK(**query.to_dict())`` is the same query.
-
-        >>> import skyband as sb
-        >>> "zone" in sb.TopK(k=1, size="1 day").to_dict(), sb.TopK(k=1, size="1 day", zone="UTC").to_dict()["zone"]
-        (False, 'UTC')
-        """
-        found = super().to_dict()
-        # Without these, states and journals of sliding windows are as they were before the fields existed.
-        for name in ("zone", "week_start", "cumulative"):
-            if not found[name]:
-                del found[name]
-        return found
-
-    def to_sql(self, *, named: bool = False) -> str:
+    def to_sql(self, *, named: bool = False) -> str | None:
         """Return the query as one line of SQL in canonical form; `skyband.sql` parses it.
+
+        None if it ranks rows by several columns, of which the first is not given.
 
         >>> import skyband as sb
         >>> print(sb.TopK(name="big", k=10, size="10 minutes", slide="1 minute", by="price * size"))
         big: TOPK price * size, 10 OVER 10 MINUTES EVERY 1 MINUTE
         """
-        return writer.write(self.to_dict(), named=named)
+        return None if self.then_by and self.by is None else writer.write(self.to_dict(), named=named)
 
-    def scan_key(self) -> tuple[str | None, str | None, tuple[str, ...]]:
-        """The key of a scan: queries with equal keys rank the same rows by the same score in the same groups."""
-        return self.by, self.where, tuple(self.partition_by)
+    @property
+    def ranking_rule(self) -> RankingRule | None:
+        """How rows are ranked beyond one score; None: by their score alone.
 
-    def sharing_key(self) -> tuple[Axis, str | None, str | None, tuple[str, ...], Order, Ties]:
+        >>> import skyband as sb
+        >>> sb.TopK(k=1, size=10).ranking_rule is None, sb.TopK(k=1, size=10, by=["a", "b asc"]).ranking_rule.then_by
+        (True, ('b asc',))
+        """
+        if not self.then_by and self.distinct is None and self.half_life is None:
+            return None
+        return RankingRule(self.order, tuple(self.then_by), self.distinct, self.half_life)  # type: ignore[arg-type]
+
+    def scan_key(self) -> tuple[str | None, str | None, tuple[str, ...], RankingRule | None, SessionWindows | None]:
+        """The key of a scan: queries with equal keys rank the same rows by the same score in the same groups.
+
+        Sessions have their own scans, because their rows are retained by other rules.
+        """
+        window = self.window if isinstance(self.window, SessionWindows) else None
+        return self.by, self.where, tuple(self.partition_by), self.ranking_rule, window  # type: ignore[return-value]
+
+    def sharing_key(self) -> tuple[Any, ...]:
         """The key of a sharing class: queries with equal keys share one set of candidates."""
-        return (self.axis, *self.scan_key(), self.order, self.ties)
+        by, where, partition_by, rule, session = self.scan_key()
+        return (self.axis, by, where, partition_by, self.order, self.ties, rule, session)
 
 
 def _checked_order(order: object) -> Order:
     if isinstance(order, str) and order in ("desc", "asc"):
         return "desc" if order == "desc" else "asc"
     raise InvalidQueryError(f"order={order!r} must be 'desc' (higher first) or 'asc' (lower first).")
+
+
+def _checked_half_life(half_life: Any, axis: Axis) -> str | None:
+    if half_life is None:
+        return None
+    if axis == "count":
+        raise InvalidQueryError(
+            f"half_life={half_life!r} needs windows over event time, got a count window. Scores decay with time."
+        )
+    ticks = parse_duration(half_life, field="half_life")
+    if ticks < 1:
+        raise InvalidQueryError(f"half_life must be at least 1 microsecond, got {half_life!r}.")
+    return format_duration(ticks)
 
 
 def _checked_ties(ties: object) -> Ties:
@@ -251,6 +281,8 @@ class ListedTopK(TopK):
     zone: str | None = field(init=False, default=None)
     week_start: str | None = field(init=False, default=None)
     cumulative: bool = field(init=False, default=False)
+    gap: str | timedelta | None = field(init=False, default=None)
+    max_length: str | timedelta | None = field(init=False, default=None)
 
     @property
     def window_kind(self) -> str:
@@ -273,10 +305,10 @@ class ListedTopK(TopK):
     def to_dict(self) -> dict[str, Any]:
         """Return the query as plain values for JSON; `topk_from` restores it."""
         listed = {"starts": list(self.windows.starts), "ends": list(self.windows.ends)}
-        fields = Query.to_dict(self)
+        fields = {name: value for name, value in Query.to_dict(self).items() if value or name not in _OPTIONAL}
         return {**fields, "windows": listed}
 
-    def to_sql(self, *, named: bool = False) -> None:  # type: ignore[override]  # a list of windows has no SQL
+    def to_sql(self, *, named: bool = False) -> None:
         """Return None: SQL cannot express a list of windows."""
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.data.arrow import one, plain_columns
+from skyband.data.window_bounds import all_sliding, cells_between, irregular_of
 from skyband.kernels.reduce import mark_unbeaten, newest_of_cells
 from skyband.kernels.stream import TIED, Bools, Floats, Ints
 from skyband.sharding.envelope import Envelope, Histogram, Note, gathered
@@ -27,9 +28,10 @@ from skyband.sharding.rows import (
     stream_order,
 )
 from skyband.topk.algorithms.panes import Panes
+from skyband.topk.distinct_ranking import unbeaten_entities
 from skyband.topk.plan import TopKPlan
 from skyband.topk.query import TopK
-from skyband.topk.window_bounds import all_sliding, cells_between, irregular_of
+from skyband.topk.row_order import entities_of, keys_of
 from skyband.topk.window_ranking import Lined, rank_rows
 from skyband.windows import ALWAYS, NEVER, SlidingWindow
 
@@ -146,9 +148,16 @@ def needed_rows(
 ) -> Bools:
     """Return a mask of the rows that a scan may answer with; `scores` are the scan's, NaN if a row has none."""
     rows = _rankable(scores)
-    if plan.axis == "count":
-        return _mask(scores.size, rows)
+    if plan.axis == "count" or plan.scans[number].session is not None:
+        return _mask(scores.size, rows)  # every row counts for the windows of others
     queries = [plan.queries[place] for place in plan.scans[number].places]
+    scores = keys_of(plan, number, table, scores, positions)
+    entities = entities_of(plan, number, table)
+    if entities is not None:
+        mine = np.arange(scores.size) if rows is None else rows
+        grouping = group_rows(table.take(pa.array(mine)), plan.groups[number])
+        unbeaten = unbeaten_entities(queries, positions[mine], scores[mine], entities[mine], grouping)
+        return _mask(scores.size, mine[unbeaten])
     columns = table.select([plan.id, *plan.groups[number]])
     if rows is None:
         return _needed(plan, columns, positions, scores, queries, plan.groups[number], timely)

@@ -32,7 +32,10 @@ def resharded(shards: Sequence[TopKShard], plan: TopKPlan) -> list[TopKShard]:
             target.clock = clock
             target.newest = max(target.newest, shard.newest)
             target.reached = max(target.reached, shard.reached)
+            target.settled = max(target.settled, shard.settled)
+            target.corrections = max(target.corrections, shard.corrections)
             target.since |= {name: max(at, target.since.get(name, ALWAYS)) for name, at in shard.since.items()}
+            target.session_starts |= shard.session_starts
             for scan, first in shard.firsts.items():
                 target.firsts[scan] = min(first, target.firsts.get(scan, NEVER))
         _move_rows(shard, found, plan)

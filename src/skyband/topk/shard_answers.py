@@ -8,24 +8,21 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.data.answer_log import RankedWindows
+from skyband.data.change_feed import CHANGES
+from skyband.data.window_bounds import starts_of, steps_after
 from skyband.data.window_comparison import WindowRows, compare, parts
 from skyband.kernels import expand
 from skyband.kernels.stream import Ints
 from skyband.kernels.window_comparison import NONE
-from skyband.queries.answer_schema import CHANGE_COLUMNS, AnswerColumn
-from skyband.queries.families import FAMILIES
-from skyband.sharding.plan import Output
 from skyband.sharding.rows import group_rows
-from skyband.topk.change_feed import CHANGES
 from skyband.topk.plan import TopKPlan
 from skyband.topk.repeated_rows import OFTEN, RepeatedRows, kind_of, repeated, small_numbers, with_positive_zero
-from skyband.topk.window_bounds import starts_of, steps_after
+from skyband.topk.row_order import decayed_scores
 
 __all__ = [
     "AnswerRows",
     "AnsweredWindows",
     "NewestAnswers",
-    "answer_columns",
     "answered",
     "changed",
     "joined",
@@ -36,20 +33,6 @@ __all__ = [
 SLICE = 1 << 18  # rows per output table; in a longer one, more rows are repeated
 
 
-def answer_columns(output: Output) -> tuple[AnswerColumn, ...]:
-    """Return the columns of answers; a change feed also has `change` before the rank and `old_rank` after it.
-
-    >>> [column.name for column in answer_columns("changes")]
-    ['query', 'window_start', 'window_end', 'change', 'rank', 'old_rank', 'score']
-    """
-    columns = FAMILIES["topk"].answers.columns
-    if output == "answers":
-        return columns
-    rank = next(place for place, column in enumerate(columns) if column.name == "rank")
-    change, old_rank = CHANGE_COLUMNS
-    return *columns[:rank], change, columns[rank], old_rank, *columns[rank + 1 :]
-
-
 class AnsweredWindows(NamedTuple):
     """Windows of one scan, ordered by end, with their rows one after another, best first."""
 
@@ -58,6 +41,7 @@ class AnsweredWindows(NamedTuple):
     counts: Ints  # per window: its number of rows
     rows: Ints  # per row of an answer: its index in the shard's table
     ranks: Ints  # per row of an answer
+    starts: Ints  # per window
 
 
 class AnswerRows(NamedTuple):
@@ -84,7 +68,9 @@ def answered(plan: TopKPlan, number: int, found: RankedWindows, order: Ints) -> 
     places = np.array(plan.scans[number].places, np.int64)[found.queries[by_end]]
     tied = np.array([query.ties == "rank" for query in plan.queries], np.int64)
     expand.fill_tied_ranks(counts, keys, tied[places], ranks)
-    return AnsweredWindows(places, found.ends[by_end], counts, order[picked], ranks)
+    ends = found.ends[by_end]
+    starts = found.starts[by_end] if found.starts.size else starts_of(plan.queries, places, ends)
+    return AnsweredWindows(places, ends, counts, order[picked], ranks, starts)
 
 
 def listed(plan: TopKPlan, windows: AnsweredWindows) -> AnswerRows:
@@ -92,7 +78,7 @@ def listed(plan: TopKPlan, windows: AnsweredWindows) -> AnswerRows:
     same = windows.rows.shape
     return AnswerRows(
         windows.queries,
-        starts_of(plan.queries, windows.queries, windows.ends),
+        windows.starts,
         windows.ends,
         np.repeat(np.arange(windows.ends.size), windows.counts),
         windows.rows,
@@ -102,11 +88,17 @@ def listed(plan: TopKPlan, windows: AnsweredWindows) -> AnswerRows:
     )
 
 
-def tables(plan: TopKPlan, number: int, rows: pa.Table, out: AnswerRows) -> list[pa.Table]:
-    """Output tables, one slice at a time; `rows` is the shard's table and `number` the scan's index."""
+def tables(
+    plan: TopKPlan, number: int, rows: pa.Table, out: AnswerRows, *, final: bool = True, revision: int = 0
+) -> list[pa.Table]:
+    """Output tables, one slice at a time; `rows` is the shard's table and `number` the scan's index.
+
+    `final` and `revision` are the values of these columns, if the plan emits windows more than once.
+    """
     chosen, names = RepeatedRows(rows), pa.array([query.name for query in plan.queries])
     slices = [slice(low, low + SLICE) for low in range(0, out.rows.size, SLICE)]
-    return [_slice(plan, number, chosen, names, _part(out, some)) for some in slices]
+    marks = plan.emission.marks(final=final, revision=revision)
+    return [_slice(plan, number, chosen, names, _part(out, some), marks) for some in slices]
 
 
 def _part(out: AnswerRows, some: slice) -> AnswerRows:
@@ -118,7 +110,9 @@ def _part(out: AnswerRows, some: slice) -> AnswerRows:
     return AnswerRows._make([*bounds, windows - low, *rows])
 
 
-def _slice(plan: TopKPlan, number: int, chosen: RepeatedRows, names: pa.Array, out: AnswerRows) -> pa.Table:
+def _slice(
+    plan: TopKPlan, number: int, chosen: RepeatedRows, names: pa.Array, out: AnswerRows, marks: dict[str, pa.Scalar]
+) -> pa.Table:
     score = plan.scores[number]
     found = chosen.columns(out.rows, [plan.time, score, *plan.group_columns, *plan.returned])
     bound = kind_of(found[plan.time]) if plan.axis == "time" else pa.int64()
@@ -133,15 +127,28 @@ def _slice(plan: TopKPlan, number: int, chosen: RepeatedRows, names: pa.Array, o
         kind = kind_of(found[name])
         columns[name] = found[name] if name in plan.groups[number] else pa.nulls(out.rows.size, kind)
     columns |= windows
+    columns |= {name: pa.repeat(value, out.rows.size) for name, value in marks.items()}
     if plan.output != "answers":
         columns["change"] = pa.array(CHANGES.values()).take(pa.array(out.changes, mask=out.changes == NONE))
     columns["rank"] = _ranks(out.ranks)
     if plan.output != "answers":
         columns["old_rank"] = _ranks(out.old_ranks)
     columns["score"] = with_positive_zero(found[score])
+    rule = plan.scans[number].rule
+    if rule is not None and rule.half_life_ticks is not None:
+        scores, at = (plain_array(found[name]) for name in (score, plan.time))
+        positions = at.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        values = scores.to_numpy(zero_copy_only=False)
+        decayed = decayed_scores(values, positions, out.ends[out.windows], rule.half_life_ticks)
+        columns["score"] = pa.array(decayed)
     for name in plan.returned:
         columns[name] = found[name]
     return pa.table(columns)
+
+
+def plain_array(column: pa.Array) -> pa.Array:
+    """Return a column without a dictionary."""
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def _ranks(ranks: Ints) -> pa.Array:
@@ -209,7 +216,7 @@ def changed(
     Windows that end at or before `reached` and contain no object are answers without rows.
     """
     mine = before.of(np.array(plan.scans[number].places, np.int64))
-    together = joined([mine, NewestAnswers(*fresh)])
+    together = joined([mine, NewestAnswers(*fresh[: len(NewestAnswers._fields)])])
     groups = np.zeros(together.ends.size, np.int64)
     if plan.groups[number]:
         firsts = together.rows[np.cumsum(together.counts) - together.counts]

@@ -73,10 +73,9 @@ class _TopKSparkPlan(SparkPlan):
         return arrow_schema(self.answers)
 
     def _observed(self, local: DataFrame) -> DataFrame:
+        counts = ["late", "windows", "answered", *(["late_used"] if self.plan.emission.lateness else [])]
         newest = [sf.max(name).alias(name) for name in ("newest", "last_end")]
-        return local.observe(
-            "skyband_out", *sums("late", "windows", "answered"), *newest, *shard_sizes(self.plan.units)
-        )
+        return local.observe("skyband_out", *sums(*counts), *newest, *shard_sizes(self.plan.units))
 
 
 def draft(request: Request) -> _TopKSparkPlan:

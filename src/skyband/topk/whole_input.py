@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from skyband.data.answer_log import RankedWindows, chosen, joined
 from skyband.data.arrow import from_numpy, one, plain_columns
 from skyband.data.group_dictionary import ranks_of
+from skyband.data.window_bounds import all_sliding, last_ends, starts_of
 from skyband.kernels import expand
 from skyband.kernels.stream import Floats, Ints
 from skyband.kernels.validation import rows_by_group
@@ -29,7 +30,7 @@ from skyband.topk.algorithms.panes import Panes
 from skyband.topk.group_windows import rank_group_windows
 from skyband.topk.plan import TopKPlan
 from skyband.topk.query import TopK
-from skyband.topk.window_bounds import all_sliding, last_ends, starts_of
+from skyband.topk.row_order import decayed_scores, entities_of, keys_of
 from skyband.topk.window_ranking import Lined, rank_rows
 from skyband.windows import ALWAYS, NEVER
 
@@ -55,7 +56,7 @@ class _Answers(NamedTuple):
 
 def answer_table(plan: TopKPlan, rows: BoundedRows, kinds: pa.Schema) -> pa.Table:
     """Answer every window that contains one of the rows: by end, query, group and rank, with the columns `kinds`."""
-    computed = rows.project(list(dict.fromkeys([plan.time, *plan.group_columns, *plan.scores])))
+    computed = rows.project(list(dict.fromkeys([plan.time, *plan.group_columns, *plan.scores, *plan.extra_columns])))
     if computed[plan.time].null_count:
         timed = computed[plan.time].is_valid()
         rows, computed = _ChosenRows(rows, np.flatnonzero(timed.to_numpy())), computed.filter(timed)
@@ -64,7 +65,23 @@ def answer_table(plan: TopKPlan, rows: BoundedRows, kinds: pa.Schema) -> pa.Tabl
     rows.project_rows(np.empty(0, np.int64), [plan.id])
     ids = partial(_ids, plan, rows)
     found = joined(_rank_scan(plan, number, computed, positions, ids) for number in range(len(plan.scans)))
-    return _Gather(plan, rows, computed, kinds).table(_in_order(plan, found))
+    answers = _in_order(plan, found)
+    if any(plan.orders) or any(scan.rule for scan in plan.scans):
+        answers = answers._replace(scores=_scores(plan, computed, positions, answers))
+    return _Gather(plan, rows, computed, kinds).table(answers)
+
+
+def _scores(plan: TopKPlan, computed: pa.Table, positions: Ints, answers: _Answers) -> Floats:
+    """Return the scores of answers whose keys are places in an order; decayed ones as of the ends of windows."""
+    queries, ends = np.repeat(answers.queries, answers.counts), np.repeat(answers.ends, answers.counts)
+    found = np.empty(answers.rows.size)
+    for number, scan in enumerate(plan.scans):
+        mine = np.isin(queries, scan.places)
+        rows = answers.rows[mine]
+        found[mine] = scores_of(computed, plan.scores[number])[rows]
+        if scan.rule is not None and scan.rule.half_life_ticks is not None:
+            found[mine] = decayed_scores(found[mine], positions[rows], ends[mine], scan.rule.half_life_ticks)
+    return found
 
 
 class _ChosenRows(NamedTuple):
@@ -94,7 +111,8 @@ def _rank_scan(
 ) -> RankedWindows:
     """Return the windows of one scan, with the input's rows as ids and the workload's indexes of queries."""
     scan, names, newest = plan.scans[number], plan.groups[number], int(positions.max(initial=ALWAYS))
-    scores = scores_of(computed, plan.scores[number])
+    scores = keys_of(plan, number, computed, scores_of(computed, plan.scores[number]), positions)
+    entities = entities_of(plan, number, computed)
     rows = None  # all
     if np.isnan(scores.min(initial=np.inf)):
         rows = np.flatnonzero(~np.isnan(scores))
@@ -118,8 +136,10 @@ def _rank_scan(
         final, first = np.full(begins.size - 1, last), int(positions.min(initial=NEVER))
     # The input's row of each place in the stream's order; None: the same number.
     places = rows if order is None else order if rows is None else rows[order]
+    if entities is not None:
+        lined = lined._replace(entities=entities if places is None else entities[places])
     found = None
-    if len(queries) == 1 and plan.algorithm == Panes.name and begins.size > 2:
+    if len(queries) == 1 and plan.algorithm == Panes.name and begins.size > 2 and entities is None:
         inputs = np.arange(positions.size) if places is None else places
         found = rank_group_windows(queries[0], lined, inputs, final, first)
     if found is None:
@@ -249,6 +269,7 @@ class _Gather:
             "rank": from_numpy(answer.ranks[part], pa.int64()),
             "score": from_numpy(answer.scores[part], pa.float64()),
         }
+        own |= {name: pa.repeat(value, rows.size) for name, value in self._plan.emission.marks().items()}
         for name in self._plan.group_columns:
             own[name] = self._group(name, queries, rows)
         arrays = [own[name] if name in own else self._columns[name].take(rows) for name in self._kinds.names]

@@ -17,13 +17,14 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.data.answer_log import AnswerLog, RankedWindows, chosen, joined
+from skyband.data.window_bounds import all_sliding
 from skyband.kernels.stream import Floats, Ints, Rows
 from skyband.topk.algorithms import Engine
 from skyband.topk.algorithms.grouped_panes import GroupedPanes
 from skyband.topk.algorithms.panes import Candidates, Panes
+from skyband.topk.distinct_ranking import rank_distinct
 from skyband.topk.kernels.group_runs import ArrivedRows, JoinStarts
 from skyband.topk.query import TopK
-from skyband.topk.window_bounds import all_sliding
 from skyband.windows import ALWAYS, AXIS_LIMIT
 
 __all__ = ["Lined", "Ranking", "rank_rows"]
@@ -35,6 +36,7 @@ class Lined(NamedTuple):
     scores: Floats
     positions: Ints
     begins: Ints  # (groups + 1): where each group's rows begin
+    entities: Ints | None = None  # if an answer contains at most one row of each
 
 
 class Ranking(NamedTuple):
@@ -55,6 +57,14 @@ def rank_rows(engine: type[Engine], queries: Sequence[TopK], rows: Lined, answer
     for together in _together(engine, tuple(queries)):
         mine = _plain(tuple(queries[place] for place in together))
         keys = -rows.scores if mine[0].order == "asc" else rows.scores
+        if rows.entities is not None:
+            for place in together:
+                found, rest = rank_distinct(
+                    queries[place], keys, rows.positions, rows.entities, rows.begins, answered, final
+                )
+                needed.append(rest)
+                parts.append(found._replace(queries=np.full(found.ends.size, place, np.int64)))
+            continue
         if rows.begins.size == 2:
             found, rest = _rank_one(engine, mine, rows._replace(scores=keys), int(answered[0]), int(final[0]))
         else:

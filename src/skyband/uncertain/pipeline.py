@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from skyband.kernels.stream import Ints
 from skyband.sharding.pipeline import LocalAnswers, ShardPipeline, in_shape
+from skyband.sharding.reported_answers import compared
 from skyband.sharding.rows import positions_of
 from skyband.uncertain.combiner import reduce_again
 from skyband.uncertain.plan import UncertainPlan
@@ -21,8 +22,7 @@ def _positions(plan: UncertainPlan, table: pa.Table) -> Ints:
 
 
 def _merge(plan: UncertainPlan, answers: LocalAnswers, kinds: pa.Schema) -> Iterator[pa.Table]:
-    for _, _, table in answers:
-        yield in_shape(table, kinds)
+    yield from compared(plan, plan.queries, (), (table for _, _, table in answers), in_shape, kinds)
 
 
 PIPELINE = ShardPipeline(weigh_rows, _positions, _merge, reduce_again=reduce_again)

@@ -25,6 +25,7 @@ class UncertainPlan(ShardPlan):
     """Shard plan of a workload over uncertain tuples."""
 
     family = "uncertain"
+    has_regular_answers = False
 
     queries: tuple[UncertainTopK, ...]
     method: str  # schedule method

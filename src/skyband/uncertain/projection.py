@@ -20,7 +20,7 @@ _SCHEMA = FAMILIES["uncertain"].answers
 
 def taken(request: ProjectionRequest) -> tuple[str, ...]:
     """Return the names of columns that every answer has."""
-    return _SCHEMA.names
+    return request.taken(_SCHEMA)
 
 
 def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projection:
@@ -33,6 +33,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         method=method,
         refuse_late=request.refuse_late,
         may_be_late=request.may_be_late or request.refuse_late,
+        output=request.output,
     )
     at, identity = source.time_and_id(request.time, request.id)
     columns = {TIME: at, ID: identity}
@@ -51,7 +52,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         own["stream"] = source.kind_of(columns[streams[0]])
     meanings = {query.semantics for query in plan.queries}
     extra = {column for column, semantics in OWN_COLUMNS.items() if semantics in meanings}
-    fields = answer_fields(_SCHEMA.columns, own, wanted=extra | own.keys())
+    fields = answer_fields(request.columns(_SCHEMA), own, wanted=extra | own.keys())
     return Projection(
         columns=columns, plan=plan, fields=fields, names=tuple(name for name, _ in fields), checked=(TIME, ID)
     )

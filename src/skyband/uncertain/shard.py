@@ -104,6 +104,8 @@ class UncertainShard(OrderedShard):
             if not same or self.plan.method not in ("auto", self.monitors[number].plan_method):
                 self._change_queries(number, wanted, before[source])
         self._readdress(before, sources)
+        known = {query for together in before for query in together}
+        self.load_reports(saved, [query.name for query in self.plan.queries if query in known])
 
     def _joining(self, wanted: list[UncertainTopK]) -> Monitor:
         self._reject_count_windows(wanted[0])

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from skyband.connectors.section import among, nearest
+from skyband.durations import parse_duration
 from skyband.errors import InvalidQueryError, SkybandError
 from skyband.queries import Query as AnyQuery
 from skyband.queries.families import FAMILIES
@@ -24,11 +25,13 @@ _TWICE = "To use both, define the stream twice under different names."
 
 
 class PlacedQuery(NamedTuple):
-    """A query, the name of its stream, and its location in the file."""
+    """A query, the name of its stream, its location, the column that names its rows, and how much past is read."""
 
     query: AnyQuery
     stream: str
     loc: Loc
+    label: str | None = None
+    since: int | None = None
 
 
 def queries_of(
@@ -44,14 +47,15 @@ def queries_of(
         )
         report.add((*loc, "stream"), among(entry.stream, streams) + hint)
         stream = None
+    since = _since(entry, loc, report)
     if isinstance(entry, SqlQuery):
-        yield from _from_sql(entry, loc, stream, streams, report)
+        yield from (one._replace(since=since) for one in _from_sql(entry, loc, stream, streams, report))
         return
     assert isinstance(entry, FamilyQuery)
-    given = entry.model_dump(exclude={"stream", "type"}, exclude_none=True, exclude_unset=True)
+    given = entry.model_dump(exclude={"stream", "type", "label", "since"}, exclude_none=True, exclude_unset=True)
     try:
         fields = {field_of(key): value for key, value in given.items()}
-        if fields["size"] == "all":
+        if fields.get("size") == "all":
             fields["size"] = None
         query = FAMILIES[entry.type].query_class(**fields)
     except InvalidQueryError as error:
@@ -61,7 +65,16 @@ def queries_of(
     if stream is None:
         report.add((*loc, "stream"), f"is missing; set one of {', '.join(streams)}.")
     else:
-        yield PlacedQuery(query, stream, loc)
+        yield _labelled(PlacedQuery(query, stream, loc, entry.label, since), report)
+
+
+def _since(entry: QuerySection, loc: Loc, report: Report) -> int | None:
+    """Return how much of a query's past is read, in microseconds."""
+    try:
+        return None if entry.since is None else parse_duration(entry.since, field="since")
+    except InvalidQueryError as error:
+        report.add((*loc, "since"), split_field(str(error))[1])
+        return None
 
 
 def workloads(
@@ -138,7 +151,25 @@ def _from_sql(
                 at,
                 f"DESCRIPTOR({statement.time}) is not the time column of stream {over!r}, which is {time!r}.",
             )
-        yield PlacedQuery(statement.query, over, loc)
+        yield _labelled(PlacedQuery(statement.query, over, loc, entry.label), report)
+
+
+def _labelled(one: PlacedQuery, report: Report) -> PlacedQuery:
+    """Report a label that answers of the query cannot have. Columns of the input are checked with the data."""
+    query, label = one.query, one.label
+    if label is None or query.whole_rows or getattr(query, "row", False):
+        return one
+    key = getattr(query, "key", None)
+    keys = () if key is None or isinstance(key, str) else tuple(key)  # a list of keys gives columns of their names
+    schema = FAMILIES[query.family].answers.with_keys(keys)
+    known = [*query.groups, *(column.name for column in schema.columns if column.ranked)]
+    if label.lower() not in [name.lower() for name in known]:
+        report.add(
+            (*one.loc, "label"),
+            f"must be a column of the answers of {query.name!r}, got {label!r}; set one of {', '.join(known)}, or "
+            "remove label.",
+        )
+    return one
 
 
 def _named_in_sql(

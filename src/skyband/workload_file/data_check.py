@@ -15,18 +15,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from skyband.connectors.envelope import added_columns
 from skyband.connectors.section import nearest
 from skyband.paths import has_scheme
 from skyband.sql.safety import columns_in
+from skyband.workload_file.avro_files import avro_columns
 from skyband.workload_file.build_queries import PlacedQuery
 from skyband.workload_file.data_files import head_of, is_partition, table_of, visible_files
-from skyband.workload_file.models import FilesSource, Stream
+from skyband.workload_file.models import DeltaSource, FilesSource, Stream
 from skyband.workload_file.report import Report
 from skyband.workload_file.tree import Loc
 
 __all__ = ["KnownColumns", "check_data", "columns_of", "local_files"]
 
-_EXPRESSIONS = ("by", "where", "key", "value", "object", "stream", "probability", "rule")
+_EXPRESSIONS = ("by", "where", "key", "value", "delete", "object", "stream", "probability", "rule")
 _LISTED = 12  # columns named in a message
 _LOOKED = 40  # files whose columns are read
 _MOST = 10_000  # files of a folder that are listed
@@ -40,7 +42,11 @@ def check_data(streams: dict[str, Stream], queries: Sequence[PlacedQuery], repor
     """Report paths without data, and names that are not columns, for streams with queries."""
     for name in dict.fromkeys(one.stream for one in queries):
         stream = streams[name]
-        if isinstance(stream, FilesSource) and not _has_data(name, stream, report):
+        if (
+            isinstance(stream, FilesSource)
+            and not isinstance(stream, DeltaSource)
+            and not _has_data(name, stream, report)
+        ):
             continue
         known = columns_of(stream)
         if known is None:
@@ -90,14 +96,18 @@ class _Names:
 
 
 def _expressions(one: PlacedQuery, report: Report) -> Iterator[tuple[Loc, str]]:
-    """Yield the SQL expressions of a query and their locations."""
+    """Yield the SQL expressions of a query and their locations, and the column that names its rows."""
+    if one.label is not None and one.query.whole_rows:
+        yield _place(one, "label", report), f"`{one.label}`"
     for field in _EXPRESSIONS:
         text = getattr(one.query, field, None)
         key = "stream_by" if field == "stream" else field
         if isinstance(text, str):
             yield _place(one, key, report), text
-    for text in getattr(one.query, "partition_by", ()):
-        yield _place(one, "partition_by", report), text
+    for field in ("partition_by", "key"):
+        given = getattr(one.query, field, None) or ()
+        for text in () if isinstance(given, str) else given:
+            yield _place(one, field, report), text
 
 
 def _place(one: PlacedQuery, key: str, report: Report) -> Loc:
@@ -107,7 +117,7 @@ def _place(one: PlacedQuery, key: str, report: Report) -> Loc:
 def _has_data(name: str, stream: FilesSource, report: Report) -> bool:
     """Whether the stream's path has files; report it if it has none, as a warning if files can arrive later."""
     path, loc = stream.path, ("streams", name, "path")
-    if has_scheme(path) or local_files(stream):
+    if isinstance(stream, DeltaSource) or has_scheme(path) or local_files(stream):
         return True
     is_glob = glob.has_magic(path)
     if not is_glob and not Path(path).exists():
@@ -146,6 +156,8 @@ class KnownColumns:
 
 def columns_of(stream: Stream) -> KnownColumns | None:
     """Columns of a stream's rows, without computed ones; None if only Spark can determine them."""
+    if isinstance(stream, DeltaSource):
+        return None  # the run reads the table's columns
     if not isinstance(stream, FilesSource):
         return KnownColumns(tuple(stream.given_columns(stream.model_dump(exclude_none=True))))
     files = local_files(stream)
@@ -153,7 +165,7 @@ def columns_of(stream: Stream) -> KnownColumns | None:
         dict.fromkeys(name.partition("=")[0] for file in files for name in file.parts if is_partition(name))
     )
     if stream.schema is not None:
-        return KnownColumns((*stream.schema, *folders))
+        return KnownColumns((*stream.schema, *added_columns({"envelope": stream.envelope}), *folders))
     options = {name.lower(): value for name, value in stream.options.items()}
     if not files or not _OTHERWISE.isdisjoint(options):
         return None
@@ -185,6 +197,8 @@ def _in_file(stream: FilesSource, file: Path, options: Mapping[str, Any]) -> Kno
             from pyarrow import parquet  # noqa: PLC0415 - loaded when data is read
 
             return KnownColumns(tuple(parquet.read_schema(file).names))
+        if stream.format == "avro":
+            return KnownColumns(tuple(avro_columns(file)))
         block, whole = head_of(file, _BLOCK)
         if stream.format == "csv":
             return _header(block.decode("utf-8-sig"), options)

@@ -17,8 +17,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from skyband.connectors.delta_source import DeltaSource
 from skyband.connectors.file_formats import ENDING, Format, format_of, is_packed, is_tabs
 from skyband.errors import InvalidInputError
+from skyband.workload_file.avro_files import avro_head
+from skyband.workload_file.content_format import format_by_content, format_of_file
 
 __all__ = [
     "BLOCK",
@@ -52,6 +55,7 @@ class DataFiles:
     format: Format
     options: dict[str, str] = field(default_factory=dict)
     root: Path | None = None  # the folder that contains partition folders such as date=2024-01-01
+    source: str = "files"  # of the stream
 
     def partition_of(self, file: Path) -> dict[str, str]:
         """Partition columns of a file, from the names of its folders."""
@@ -84,11 +88,13 @@ def is_partition(name: str) -> bool:
 
 
 def _in_folder(folder: Path, besides: Sequence[Path]) -> DataFiles:
+    if (folder / "_delta_log").is_dir():
+        return _in_table(folder)
     seen = list(visible_files(folder))
-    found = [file for file in seen if format_of(file.name)]
+    found = [file for file in seen if format_of(file.name)] or [file for file in seen if format_by_content(file)]
     if not found:
         others = f", only {_listed(file.name for file in seen)}" if seen else ""
-        raise InvalidInputError(f"{folder} contains no csv, json, jsonl or parquet files{others}.")
+        raise InvalidInputError(f"{folder} contains no csv, json, jsonl, parquet or avro files{others}.")
     kind = _only_format(str(folder), found)
     above = [file.relative_to(folder).parts[:-1] for file in found]
     path, options, root = str(folder), dict[str, str](), None
@@ -98,7 +104,7 @@ def _in_folder(folder: Path, besides: Sequence[Path]) -> DataFiles:
             root = folder
         else:
             options["recursiveFileLookup"] = "true"
-    foreign = [file for file in seen if not format_of(file.name)]
+    foreign = sorted({*seen} - {*found})
     foreign += [file for file in besides if file.absolute().is_relative_to(folder.absolute())]
     if foreign:  # Spark reads all files of a folder
         pattern = _pattern(found)
@@ -112,6 +118,19 @@ def _in_folder(folder: Path, besides: Sequence[Path]) -> DataFiles:
         else:
             path = str(folder / pattern)
     return DataFiles(path, _in_order(found), kind, options, root)
+
+
+def _in_table(folder: Path) -> DataFiles:
+    """Return the files of the newest version of a Delta table. Its folder also has files that are not part of it."""
+    from skyband.connectors.arrow.delta_log import table_files  # noqa: PLC0415 - needs deltalake
+
+    found = [
+        Path(one.path) for one in table_files(folder.name, DeltaSource(path=str(folder), time="time", schema=None))
+    ]
+    if not found:
+        raise InvalidInputError(f"{folder} is a Delta table without rows, so its times are unknown. Append rows first.")
+    is_partitioned = any(file.parent != folder for file in found)
+    return DataFiles(str(folder), _in_order(found), "parquet", root=folder if is_partitioned else None, source="delta")
 
 
 def visible_files(folder: Path) -> Iterator[Path]:
@@ -136,7 +155,7 @@ def is_visible(name: str) -> bool:
 
 
 def _only_format(path: str, found: Sequence[Path]) -> Format:
-    kinds = {(format_of(file.name), is_tabs(file.name)): file for file in found}
+    kinds = {(format_of_file(file), is_tabs(file.name)): file for file in found}
     if len(kinds) > 1:
         raise InvalidInputError(
             f"{path} contains files of several formats ({_listed(file.name for file in kinds.values())}), and a stream "
@@ -145,8 +164,8 @@ def _only_format(path: str, found: Sequence[Path]) -> Format:
     ((kind, _),) = kinds
     if kind is None:
         raise InvalidInputError(
-            f"{path} has no known file extension. Supported are .csv, .tsv, .json, .jsonl and .parquet, also followed "
-            "by .gz or .bz2."
+            f"{path} has no known file extension, and its first lines are neither JSON nor CSV with a time. Supported "
+            "are .csv, .tsv, .json, .jsonl, .parquet and .avro; those of text also followed by .gz, .bz2 or .zst."
         )
     return kind
 
@@ -233,6 +252,8 @@ def table_of(
         with parquet.ParquetFile(file) as opened:
             first = next(opened.iter_batches(batch_size=_ROWS), None)
             return pa.Table.from_batches([] if first is None else [first], schema=opened.schema_arrow)
+    if kind == "avro":
+        return avro_head(file, _ROWS)
     if kind == "json":
         whole = _document(file) if "multiLine" in options else None
         rows = whole if whole is not None else [json.loads(line) for line in block.splitlines() if line.strip()]

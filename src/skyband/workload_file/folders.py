@@ -16,7 +16,7 @@ from skyband.workload_file.tree import Loc, spelled
 __all__ = ["check_folders"]
 
 _MAGIC = re.compile(r"[*?\[{]")
-_ENDINGS = {"parquet": ".parquet", "jsonl": ".jsonl", "csv": ".csv"}
+_ENDINGS = {"parquet": ".parquet", "jsonl": ".jsonl", "csv": ".csv", "delta": ".parquet"}
 
 
 class _Folder(NamedTuple):

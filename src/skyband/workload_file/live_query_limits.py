@@ -24,7 +24,10 @@ __all__ = [
 # Queries in the file are not limited.
 MOST_K = 100_000
 MOST_QUERIES = 10_000
-_IN_SQL = ("by", "where", "partition_by", "key", "value", "object", "stream", "probability", "rule")
+_IN_SQL = (
+    *("by", "then_by", "distinct", "where", "partition_by"),
+    *("key", "value", "delete", "object", "stream", "probability", "rule"),
+)
 
 
 def read_query(sql: str, stream: str | None) -> tuple[Query, str | None]:

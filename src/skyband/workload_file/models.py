@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 
+from skyband.connectors.delta_source import DeltaSource
 from skyband.connectors.files import FilesSource
 from skyband.connectors.kafka import KafkaSource
 from skyband.connectors.kinds import union
@@ -26,6 +27,7 @@ from skyband.workload_file.values import LateRows, Memory
 __all__ = [
     "ALGORITHMS",
     "WHOLE",
+    "DeltaSource",
     "Document",
     "EngineSection",
     "FilesSource",

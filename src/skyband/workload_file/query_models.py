@@ -70,6 +70,18 @@ class QuerySection(Section):
     stream: Text | None = Field(
         default=None, description="The stream of the query. Optional if the file has one stream."
     )
+    label: Text | None = Field(
+        default=None,
+        description="The column that names a row on the dashboard, in the terminal and in the read API. Default: the "
+        "id. It does not change answers.",
+        examples=["customer_name"],
+    )
+    since: Text | None = Field(
+        default=None,
+        description="For a query that is new in a stream that was run before, with --local: windows that begin so long "
+        "before the restart, or later, are complete, because files that were read are read again for it.",
+        examples=["7 days"],
+    )
 
 
 class SqlQuery(QuerySection):
@@ -113,9 +125,14 @@ class FamilyQuery(QuerySection, Kind):
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
         """Report a section without any required key as one problem."""
-        needed = cls.needed_keys()
+        needed = cls.usual_keys()
         if not any(key in raw for key in needed):
             yield "", f"is not a query; set {', '.join(needed)}, or sql."
+
+    @classmethod
+    def usual_keys(cls) -> list[str]:
+        """Return the keys that most queries of this type have."""
+        return cls.needed_keys()
 
 
 class _WindowQuery(FamilyQuery):
@@ -124,7 +141,8 @@ class _WindowQuery(FamilyQuery):
     k: Count = Field(le=2**31 - 1, description="The number of rows in an answer.", examples=[10])
     size: Size = Field(
         description="The length of a window: a duration for event-time windows, a whole number of rows for count "
-        "windows. topk: with zone also weeks, months, quarters and years; all: every window starts at origin.",
+        "windows. topk and aggregate: with zone also weeks, months, quarters and years; all: every window starts at "
+        "origin.",
         examples=["10 minutes", 10000],
     )
     where: Text | None = Field(
@@ -156,12 +174,9 @@ class _SlidingQuery(_WindowQuery):
     )
 
 
-class TopKSection(_SlidingQuery):
-    """The best rows."""
+class _CalendarQuery(_SlidingQuery):
+    """Keys of queries whose windows can also be those of a calendar, cumulative or landmarks."""
 
-    missing: ClassVar[Mapping[str, str]] = {**FamilyQuery.missing, "by": "set the score, an SQL expression"}
-
-    type: Literal["topk"] = Field(default="topk", description="the best rows")
     slide: CalendarExtent | None = Field(
         default=None,
         description="The distance between the ends of two windows; of the same kind as size and not longer. Default: "
@@ -180,7 +195,47 @@ class TopKSection(_SlidingQuery):
         default=False,
         description="Windows grow: they start with each size and end every slide, as in 'so far today'.",
     )
+
+
+class TopKSection(_CalendarQuery):
+    """The best rows."""
+
+    missing: ClassVar[Mapping[str, str]] = {**FamilyQuery.missing, "by": "set the score, an SQL expression"}
+
+    type: Literal["topk"] = Field(default="topk", description="the best rows")
+    size: Size | None = Field(  # type: ignore[assignment]  # required in other families
+        default=None,
+        description="The length of a window: a duration for event-time windows, a whole number of rows for count "
+        "windows. With zone also weeks, months, quarters and years; all: every window starts at origin. Required, "
+        "except with gap.",
+        examples=["10 minutes", 10000],
+    )
+    gap: Extent | None = Field(
+        default=None,
+        description="Session windows instead of size and slide: rows of a group that follow each other within less "
+        "than this duration.",
+        examples=["30 minutes"],
+    )
+    max_length: Extent | None = Field(
+        default=None, description="With gap: the maximal length of a session.", examples=["8 hours"]
+    )
     by: _Score
+    then_by: Names | None = Field(
+        default=None,
+        description="Further columns, which rank rows with equal scores: an SQL expression, or a list of them, each "
+        "with asc or desc and nulls first or last.",
+        examples=["symbol asc", ["size desc", "symbol asc"]],
+    )
+    distinct: Text | None = Field(
+        default=None,
+        description="An SQL expression. An answer contains at most one row for each of its values, the best.",
+        examples=["player_id"],
+    )
+    half_life: Text | None = Field(
+        default=None,
+        description="The time after which a score counts half. Answers contain the score as of the end of the window.",
+        examples=["10 minutes"],
+    )
     order: Literal["desc", "asc"] = Field(
         default="desc", description="The order of scores: highest first (desc) or lowest first (asc)."
     )
@@ -190,21 +245,47 @@ class TopKSection(_SlidingQuery):
         "the k-th score are included, and equal scores share a rank.",
     )
 
+    @classmethod
+    def usual_keys(cls) -> list[str]:
+        """Return the keys that most queries have; sessions have a gap instead of a size."""
+        return ["k", "size", "by"]
 
-class AggregateSection(_SlidingQuery):
+    @classmethod
+    def rules(cls, raw: Mapping[str, Any]) -> Wrong:
+        """Report a query without windows."""
+        yield from super().rules(raw)
+        if any(key in raw for key in ("k", "by")) and not any(key in raw for key in ("size", "gap", "max_length")):
+            yield "size", f"is missing; {cls.missing['size']}, or gap for session windows."
+
+
+class AggregateSection(_CalendarQuery):
     """The keys with the highest totals."""
 
     missing: ClassVar[Mapping[str, str]] = {**FamilyQuery.missing, "key": "set the key to rank, an SQL expression"}
-    instead: ClassVar[Mapping[str, str]] = {**_SlidingQuery.instead, "by": "key"}
+    instead: ClassVar[Mapping[str, str]] = {**_CalendarQuery.instead, "by": "key"}
 
     type: Literal["aggregate"] = Field(default="aggregate", description="the keys with the highest totals")
-    key: Text = Field(description="The key to rank, an SQL expression over the row.", examples=["client"])
+    key: Names = Field(
+        description="The key to rank, an SQL expression over the row, or a list of them to rank their combinations.",
+        examples=["client", ["team", "player"]],
+    )
     value: Text | None = Field(
         default=None,
-        description="The value to aggregate, an SQL expression; not needed for count.",
+        description="The value to aggregate, an SQL expression: a number; for distinct counts of any type of a key. "
+        "Not needed for count.",
         examples=["bytes"],
     )
     aggregate: Aggregate = Field(default="sum", description="The aggregate function over a key's values.")
+    quantile: float | None = Field(
+        default=None,
+        description="For aggregate: quantile, which one: from 0, the minimum, to 1, the maximum.",
+        examples=[0.9],
+    )
+    delete: Text | None = Field(
+        default=None,
+        description="For latest: a condition on a row, in SQL. A row that meets it deletes its key and needs no value.",
+        examples=["op = 'd'"],
+    )
     order: Literal["desc", "asc"] = Field(
         default="desc", description="The order of scores: highest first (desc) or lowest first (asc)."
     )
@@ -217,6 +298,14 @@ class AggregateSection(_SlidingQuery):
     row: bool = Field(
         default=False,
         description="Whether an answer also returns the row with the score; for max, min, latest and first.",
+    )
+    others: bool = Field(
+        default=False,
+        description="Whether each answer ends with a row for all other keys, whose key is null; for sum and count.",
+    )
+    share: bool = Field(
+        default=False,
+        description="Whether answers have the share of each score in the total of the window; for sum and count.",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,8 @@ class WorkloadFile:
     sinks: tuple[Sink, ...]
     engine: EngineSection
     secrets: frozenset[str] = field(default=frozenset(), repr=False)  # values to hide in messages
+    labels: Mapping[str, str] = field(default_factory=dict)  # by query: the column that names its rows
+    since: Mapping[str, int] = field(default_factory=dict)  # by query: how much of its past is read, in microseconds
 
     def hide(self, message: str) -> str:
         """Remove the secrets of the file (environment variables, addresses, options) from a message."""
@@ -140,7 +142,10 @@ def _read(
     check_families(raw, made, report)
     report.finish()
     assert document is not None  # otherwise the report has problems
-    return _settled(file.absolute(), document, made, variables.secrets), found, report
+    labels = {one.query.name: one.label for one in found if one.label is not None}
+    since = {one.query.name: one.since for one in found if one.since is not None}
+    settled = _settled(file.absolute(), document, made, variables.secrets)
+    return replace(settled, labels=labels, since=since), found, report
 
 
 def _settled(file: Path, document: Document, made: dict[str, Workload[Any]], secrets: frozenset[str]) -> WorkloadFile:

@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from skyband.connectors.file_formats import Format
+from skyband.connectors.file_formats import Format, is_blocked
 from skyband.errors import InvalidInputError
+from skyband.workload_file.avro_files import avro_rows
 from skyband.workload_file.data_files import DataFiles, find_files, head_of, options_for, table_of, with_partition
 from skyband.workload_file.time_columns import Clock, clock_of, looks_like_time, order_of
 
@@ -36,11 +37,15 @@ class DataSample:
     behind, looked_at
         The maximum time by which a row is older than an earlier row, and the rows that were inspected for it.
     distinct
-        The number of distinct values of each text column.
+        The number of distinct values of each text and integer column.
     rows
         The number of rows inspected for `distinct`.
+    total
+        The approximate number of all rows, if known.
     options
         Options for Spark's reader.
+    source
+        The source of the stream, ``"files"`` or ``"delta"``.
 
     >>> DataSample(path="t.csv", format="csv", columns=[("ts", "timestamp"), ("price", "number")], time="ts").time
     'ts'
@@ -57,11 +62,13 @@ class DataSample:
     looked_at: str = ""
     distinct: Mapping[str, int] = field(default_factory=dict)
     rows: int = 0
+    total: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    source: str = "files"
 
 
 def sample_of(path: str | os.PathLike[str], besides: Sequence[Path] = ()) -> DataSample:
-    r"""Inspect a CSV, JSON or Parquet file, a folder of them, or a glob.
+    r"""Inspect a CSV, JSON, Parquet or Avro file, a folder of them, a glob, or a Delta table.
 
     `besides` lists files that will be in the folder and are not data. Raises InvalidInputError if there is no such
     file, or no time column.
@@ -91,7 +98,7 @@ def sample_of(path: str | os.PathLike[str], besides: Sequence[Path] = ()) -> Dat
     distinct = {
         name: len(table.column(number).unique())
         for number, (name, kind_of) in enumerate(columns)
-        if kind_of == "text" and name != time
+        if kind_of in ("text", "integer") and name != time
     }
     parts = [found.partition_of(one) for one in found.files]
     distinct |= {name: len({part[name] for part in parts}) for name in parts[0] if name in distinct}
@@ -108,14 +115,34 @@ def sample_of(path: str | os.PathLike[str], besides: Sequence[Path] = ()) -> Dat
         looked_at=order.looked_at,
         distinct=distinct,
         rows=table.num_rows,
+        total=_total(found, file, table.num_rows),
         options=options,
+        source=found.source,
     )
+
+
+def _total(found: DataFiles, sample: Path, rows: int) -> int:
+    """Return the number of rows in all files: exact for Parquet and Avro, else by the size of the files."""
+    from pyarrow import parquet  # noqa: PLC0415
+
+    if found.format == "parquet":
+        try:
+            return sum(int(parquet.read_metadata(one).num_rows) for one in found.files[:_TRIED])
+        except (OSError, ValueError):
+            return rows
+    if found.format == "avro":
+        try:
+            return sum(map(avro_rows, found.files[:_TRIED]))
+        except (OSError, ValueError):
+            return rows
+    read = min(sample.stat().st_size, len(head_of(sample)[0])) or 1
+    return round(rows * sum(one.stat().st_size for one in found.files) / read)
 
 
 def _first_rows(found: DataFiles, file: Path) -> tuple[Any, dict[str, str]]:
     """Return the first rows of a file as an Arrow table, and the options for Spark's reader."""
     try:
-        head = head_of(file)[0] if found.format != "parquet" else b""
+        head = head_of(file)[0] if not is_blocked(found.format) else b""
         options = {**found.options, **options_for(file, found.format, head)}
         return with_partition(table_of(file, found.format, head, options), found.partition_of(file)), options
     except (OSError, ValueError) as error:  # Arrow's errors are ValueErrors

@@ -8,7 +8,7 @@ from datetime import datetime
 from skyband.durations import parse_duration
 from skyband.queries.families import FAMILIES
 from skyband.workload_file.sampling import DataSample
-from skyband.workload_file.template import FILES, GROUPED, LEADERBOARD, PLAIN, RATE, TAIL
+from skyband.workload_file.template import DELTA, FILES, GROUPED, LEADERBOARD, PLAIN, RATE, TAIL
 from skyband.workload_file.time_columns import looks_like_time, rounded, watermark_for
 from skyband.workload_file.tree import plain
 
@@ -37,15 +37,35 @@ _WINDOWS = (
     ("365 days", "1825 days"),
 )
 _MOST = 60
-_SCORES = re.compile(
-    r"price|amount|value|score|total|volume|size|cost|fare|bytes|duration|distance|speed|magnitude|amplitude|delay|"
-    r"temperature|count|quantity|qty",
-    re.IGNORECASE,
+_ENOUGH = 20  # rows of a window, on average
+_MOST_OF_MANY, _PLENTY = 400, 500  # with this many rows in a window, there may be more windows
+# Measures, what analysts rank by first: scores, money, amounts, times and speeds, distances.
+_MEASURES = tuple(
+    re.compile(words, re.IGNORECASE)
+    for words in (
+        r"score|magnitude|severity",
+        r"total|revenue|sales|turnover",
+        r"amount|price|fare|cost|value|profit|fee|(^|_)(usd|eur|gbp)$",
+        r"bytes|volume|size|quantity|qty|count|requests|hits|views|clicks",
+        r"delay|latency|duration|elapsed|rtt|speed|amplitude",
+        r"distance|length|miles|(^|_)(km|mi)$",
+    )
 )
+_PRICE = re.compile(r"(^|_)price(_|$)", re.IGNORECASE)
+_UNITS = re.compile(r"^(size|qty|quantity|volume|shares|units)(_|$)", re.IGNORECASE)
 _ID = re.compile(r"(^|[^A-Za-z])id$|[a-z]I[dD]$|^(seq|sequence|row|nr|number)(_?(id|no|nr|number))?$", re.IGNORECASE)
 _PLACES = re.compile(
-    r"lat(itude)?$|lon(g|gitude)?$|zip|code$|year$|month$|day$|hour$|minute$|number$|_(no|nr)$", re.IGNORECASE
+    r"lat(itude)?$|lon(g|gitude)?$|zip|code$|year$|month$|day$|hour$|minute$|number$|_(no|nr)$|port$|status$|zone$|"
+    r"type$|class$|level$",
+    re.IGNORECASE,
 )
+_CATEGORY = re.compile(r"_id$|code$|type$|zone$|class$|status$|category|level$|port$", re.IGNORECASE)
+_GROUPS = re.compile(
+    r"symbol|ticker|station|carrier|section|region|country|state$|city|categor|product|exchange|vendor|host|user|"
+    r"customer|client|origin|sensor|device",
+    re.IGNORECASE,
+)
+_FEW, _MANY = 50, 1000  # distinct values of a group column: preferred, and at most
 _WORDS = """
     all and any as asc between both by case cast current date desc distinct else end every exists false first for from
     full group having in interval is join last leading left like limit natural not null nulls on or order outer over
@@ -67,8 +87,8 @@ def starter(data: DataSample | None = None) -> str:
     number = _id_of(data)
     score, why = _score_of(data, number)
     group = _group_of(data)
-    slide, size = windows_for(data.first, data.last)
-    text = FILES.format(
+    slide, size = windows_for(data.first, data.last, data.total)
+    text = (DELTA if data.source == "delta" else FILES).format(
         stream=_stream_name(data.path),
         path=quoted(data.path),
         format=data.format,
@@ -95,16 +115,33 @@ def starter(data: DataSample | None = None) -> str:
     return text + TAIL
 
 
-def windows_for(first: datetime | None, last: datetime | None) -> tuple[str, str]:
-    """Return slide and size for data between two times.
+def windows_for(first: datetime | None, last: datetime | None, rows: int | None = None) -> tuple[str, str]:
+    """Return slide and size for data between two times; with the number of rows, windows hold enough of them to rank.
 
     >>> windows_for(datetime(2024, 1, 1), datetime(2024, 1, 2))
     ('30 minutes', '3 hours')
+    >>> windows_for(datetime(2024, 1, 1), datetime(2024, 1, 2), rows=50)
+    ('3 hours', '12 hours')
     """
     if first is None or last is None or last <= first:
         return "1 minute", "10 minutes"
     span = (last - first).total_seconds() * 1e6
-    return next((pair for pair in _WINDOWS if span <= _MOST * parse_duration(pair[0], field="slide")), _WINDOWS[-1])
+    if rows is None:
+        return _shortest(span, _MOST, 0.0)
+    with_plenty = _shortest(span, _MOST_OF_MANY, _PLENTY * span / max(1, rows))
+    if parse_duration(with_plenty[0], field="slide") * _MOST <= span:
+        return with_plenty
+    return _shortest(span, _MOST, _ENOUGH * span / max(1, rows))
+
+
+def _shortest(span: float, most: int, least: float) -> tuple[str, str]:
+    """Return the shortest slide and size: at most `most` slides in the span, and `least` time in a window.
+
+    Windows longer than the span would show everything at once, so they are used only if no others have so few slides.
+    """
+    fitting = [pair for pair in _WINDOWS if span <= most * parse_duration(pair[0], field="slide")] or [_WINDOWS[-1]]
+    within = [pair for pair in fitting if parse_duration(pair[1], field="size") <= span] or fitting[:1]
+    return next((pair for pair in within if parse_duration(pair[1], field="size") >= least), within[-1])
 
 
 def quoted(text: str) -> str:
@@ -147,19 +184,31 @@ def _usable(data: DataSample) -> list[tuple[str, str]]:
 
 
 def _id_of(data: DataSample) -> str | None:
-    return next((name for name, kind in _usable(data) if kind == "integer" and _ID.search(name)), None)
+    """Choose the column that identifies rows: it is named like an id, and no value occurs twice."""
+    return next(
+        (
+            name
+            for name, kind in _usable(data)
+            if kind == "integer" and _ID.search(name) and data.distinct.get(name, data.rows) >= data.rows
+        ),
+        None,
+    )
 
 
 def _score_of(data: DataSample, number: str | None) -> tuple[str, str]:
-    """Choose the score column, with a comment: measures before places and codes, fractions before integers."""
+    """Choose the score, with a comment: measures before places and codes, fractions before integers.
+
+    With a price and a number of units, the score is their product.
+    """
     found = [(name, kind) for name, kind in _usable(data) if kind in ("number", "integer") and name != number]
     # Ids and further times are not measures.
     found = [one for one in found if not _ID.search(one[0]) and not looks_like_time(one[0])] or found
     if found:
-        best = min(
-            found, key=lambda one: (bool(_PLACES.search(one[0])), not _SCORES.search(one[0]), one[1] == "integer")
-        )
-        return _in_sql(best[0]), "The score: any SQL expression over the columns."
+        best = min(found, key=_measure)[0]
+        units = next((name for name, _ in found if _UNITS.search(name)), None)
+        if _PRICE.search(best) and units is not None:
+            return f"{_in_sql(best)} * {_in_sql(units)}", "The score: any SQL expression over the columns."
+        return _in_sql(best), "The score: any SQL expression over the columns."
     text = next((name for name, kind in _usable(data) if kind == "text"), None)
     if text is not None:
         return (
@@ -169,12 +218,34 @@ def _score_of(data: DataSample, number: str | None) -> tuple[str, str]:
     return "1", "No column is a number, so all scores are equal and the newest rows win. Replace it with your score."
 
 
+def _measure(column: tuple[str, str]) -> tuple[bool, int, bool]:
+    """The order in which columns are taken as the score."""
+    name, kind = column
+    tier = next((place for place, words in enumerate(_MEASURES) if words.search(name)), len(_MEASURES))
+    return bool(_PLACES.search(name)), tier, kind == "integer"
+
+
 def _group_of(data: DataSample) -> str | None:
-    """Choose the first text column with few distinct values that repeat."""
-    for name, kind in _usable(data):
-        count = data.distinct.get(name, 0) if kind == "text" else 0
-        if 2 <= count <= 200 and (not data.rows or 3 * count <= data.rows):
-            return name
+    """Choose the column of groups: text before integers that are named like a category, with values that repeat.
+
+    Of columns with few values, the one with the most is chosen; of those with many, the one with the fewest.
+    """
+    for wanted in ("text", "integer"):
+        counts = {
+            name: data.distinct.get(name, 0)
+            for name, kind in _usable(data)
+            if kind == wanted and (kind == "text" or _CATEGORY.search(name))
+        }
+        few = {
+            name: count
+            for name, count in counts.items()
+            if 2 <= count <= _FEW and 3 * count <= (data.rows or 3 * count)
+        }
+        if few:
+            return max(few, key=lambda name: (_GROUPS.search(name) is not None, few[name]))
+        many = {name: count for name, count in counts.items() if _FEW < count <= _MANY and 10 * count <= data.rows}
+        if many:
+            return min(many, key=lambda name: (_GROUPS.search(name) is None, many[name]))
     return None
 
 

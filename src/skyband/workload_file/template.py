@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["FILES", "GROUPED", "LEADERBOARD", "PLAIN", "RATE", "TAIL"]
+__all__ = ["DELTA", "FILES", "GROUPED", "LEADERBOARD", "PLAIN", "RATE", "TAIL"]
 
 _TOP = """\
 # A Skyband workload file: streams, queries over them, and sinks for the answers.
@@ -18,22 +18,40 @@ _WATERMARK = """\
     watermark: {watermark}
 """
 
-FILES = (
-    _TOP
-    + """\
+_FILES = """\
   {stream}:
     source: files          # or kafka (records of a topic), rate (rows that Spark generates), socket (lines over TCP)
     # A file, a folder or a glob, relative to the folder of this file; also s3a://…, hdfs://…
     path: {path}
-    format: {format}            # parquet, csv or json (one object per line)
+    format: {format}            # parquet, avro, csv or json (one object per line)
     # Options of Spark's reader.
     {options_key}{options}
     # Columns and types. Default: inferred from the files. Seen: {columns}
     # schema: {{ts: timestamp, price: double}}
+    # JSON lines that are change events of Debezium, each with a row inside.
+    # envelope: debezium
     # The maximum number of files in a micro-batch.
     # files_per_batch: 1
     # What reads the files: auto (Spark's tasks, with Arrow, where the answers are the same) or spark.
     # reader: spark
+"""
+
+_TABLE = """\
+  {stream}:
+    source: delta          # the rows of a Delta table, in local runs
+    # The folder of the table, relative to the folder of this file.
+    path: {path}
+    # Columns: {columns}
+    # The version whose rows are read first; those of later versions follow. Default: the newest.
+    # version: 0
+    # A commit that deletes, updates or overwrites rows: the stream stops, or skips it.
+    # changed_rows: stop
+    # The maximum number of files in a micro-batch.
+    # files_per_batch: 1
+"""
+
+_ROWS = (
+    """\
     # Additional columns, computed in SQL.
     # columns: {{total: price * size}}
     # The column with the event time.{span}
@@ -43,12 +61,19 @@ FILES = (
 """
     + _WATERMARK
     + """\
+    # Answers also before a window ends, at most every 10 seconds of event time; late rows that correct answers.
+    # emit: provisional
+    # provisional_every: 10 seconds
+    # allowed_lateness: 5 minutes
     # Ties in score and time: the row with the larger id ranks first.
     {id}
 
 queries:
 """
 )
+
+FILES = _TOP + _FILES + _ROWS
+DELTA = _TOP + _TABLE + _ROWS
 
 PLAIN = """\
   # The best rows of each window, over all rows.
@@ -64,6 +89,14 @@ PLAIN = """\
     # where: price > 0
     order: desc            # asc: lowest scores first
     ties: row_number       # rank: include all rows with the k-th score
+    # Further columns for rows with equal scores; one row per entity; scores that count half after a time.
+    # then_by: [size desc, symbol asc]
+    # distinct: symbol
+    # half_life: 10 minutes
+    # The column that names rows on the dashboard, in the terminal and in the read API; default: the id.
+    # label: symbol
+    # Of a query that is added to a stream with a state, in local runs: read files again for its past.
+    # since: 7 days
     full_only: false       # true: only windows that start at or after the first row
     # Windows end at origin + i * slide.
     # origin: 2024-01-01T09:30:00+00:00
@@ -71,6 +104,9 @@ PLAIN = """\
     # zone: America/New_York
     # week_start: monday
     # cumulative: true
+    # Sessions of each group instead of size and slide: they end after 30 minutes without a row, or at 8 hours.
+    # gap: 30 minutes
+    # max_length: 8 hours
 """
 
 GROUPED = """\

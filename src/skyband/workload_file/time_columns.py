@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from skyband.durations import format_duration, parse_duration
+from skyband.workload_file.avro_files import avro_head
 from skyband.workload_file.data_files import PIECE, DataFiles, pieces_of, table_of
 
 __all__ = ["Clock", "TimeOrder", "clock_of", "looks_like_time", "moment", "order_of", "rounded", "watermark_for"]
@@ -23,7 +24,7 @@ _NAMED = re.compile(
 )
 _TEXT = re.compile(
     r"\d{4}(?P<dash>[-/])\d{2}[-/]\d{2}"
-    r"(?:(?P<gap>[ T])\d{2}:\d{2}(?P<seconds>:\d{2}(?P<fraction>\.\d{1,9})?)?(?P<zone>Z|[+-]\d{2}:?\d{2})?)?"
+    r"(?:(?P<gap>[ T])\d{2}:\d{2}(?P<seconds>:\d{2}(?P<fraction>\.\d{1,9})?)?(?P<zone>Z|[+-]\d{2}(?::?\d{2})?)?)?"
 )
 # Years 1973 to 2286. The ranges do not overlap, so the unit is unique.
 _UNITS = (("seconds", 10**8, 10**10), ("milliseconds", 10**11, 10**13), ("microseconds", 10**14, 10**16))
@@ -111,8 +112,9 @@ def _pattern(found: Sequence[re.Match[str]]) -> str:
     seconds = _part(":ss", [match["seconds"] for match in timed])
     fraction = "[.SSSSSSSSS]" if any(match["fraction"] for match in timed) else ""  # any number of digits up to nine
     zones = [match["zone"] for match in timed]
-    colons = {":" in zone or zone == "Z" for zone in zones if zone}
-    zone = "[XXX][XX]" if len(colons) > 1 else _part("XXX" if True in colons else "XX", zones)
+    widths = {3 if ":" in zone or zone == "Z" else 2 if len(zone) > 3 else 1 for zone in zones if zone}
+    marks = ["X" * width for width in sorted(widths, reverse=True)]
+    zone = "".join(f"[{mark}]" for mark in marks) if len(marks) > 1 else _part("".join(marks), zones)
     return date + _part(f"{gap}HH:mm{seconds}{fraction}{zone}", [match["gap"] for match in found])
 
 
@@ -198,6 +200,8 @@ def _times_in(
             yield moment(partition[time], clock), True
         elif found.format == "parquet":
             yield from _in_parquet(file, time, clock)
+        elif found.format == "avro":
+            yield from _in_avro(file, time, clock)
         else:
             yield from _in_text(found, file, time, clock, budget, options)
     except (OSError, ValueError, KeyError):  # cut in the middle of a value, or another kind of file
@@ -246,6 +250,17 @@ def _in_parquet(file: Path, time: str, clock: Clock) -> Iterator[tuple[datetime 
                 yield None, False
             if greatest is not None:
                 yield greatest, False
+
+
+def _in_avro(file: Path, time: str, clock: Clock) -> Iterator[tuple[datetime | None, bool]]:
+    """Yield the times of the first rows."""
+    rows = avro_head(file, _ROWS)
+    for value in rows[time].to_pylist():
+        at = None if value is None else moment(value, clock)
+        if at is not None:
+            yield at, True
+    if rows.num_rows == _ROWS:
+        yield None, False
 
 
 def _ends(group: Any, time: str, clock: Clock) -> tuple[datetime | None, datetime | None]:

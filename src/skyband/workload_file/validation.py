@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from skyband.connectors.secrets import has_literal_secret, is_secret, shown_address
 from skyband.connectors.section import among, shown
-from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
 from skyband.workload_file.models import WHOLE, Document, Sink, Stream, types_of
 from skyband.workload_file.query_models import QuerySection
@@ -127,7 +126,7 @@ def check_sinks(raw: dict[str, Any], found: Iterable[str], report: Report) -> No
 
 
 def check_families(raw: dict[str, Any], made: Mapping[str, Workload[Any]], report: Report) -> None:
-    """Check settings that only some query types support: algorithm, shards, changes."""
+    """Check settings that only some query types support: algorithm and shards."""
     algorithm = _map(raw, "engine").get("algorithm", "auto")
     kinds = {workload.family for workload in made.values()}
     if made and algorithm != "auto" and report.is_sound("engine") and kinds.isdisjoint(types_of(algorithm)):
@@ -141,17 +140,6 @@ def check_families(raw: dict[str, Any], made: Mapping[str, Workload[Any]], repor
             ("engine", "shards"),
             f"{shards} is not supported: queries of type {' and '.join(kinds)} have one shard. Remove the key.",
         )
-    for number, sink in enumerate(_list(raw, "sinks")):
-        if not report.is_sound("sinks", number) or sink.get("output") != "changes":
-            continue
-        others = (query for workload in made.values() for query in workload if not family_of(query).supports("changes"))
-        other = next((query for query in others if query.name in sink.get("queries", [query.name])), None)
-        if other is not None:
-            report.add(
-                ("sinks", number, "output"),
-                f"'changes' is supported only for queries of type topk, and {other.name!r} has type {other.family}. "
-                "Use answers, or list other queries under queries.",
-            )
 
 
 def _check_topic(number: int, sink: dict[str, Any], topics: set[tuple[str, str]], report: Report) -> None:

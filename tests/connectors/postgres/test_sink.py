@@ -464,3 +464,11 @@ def test_two_who_write_at_once(sink, database):
         thread.join(300)
     assert failed == []
     assert len(database.rows()) == 5 * 199 + 5 * 2
+
+
+def test_a_provisional_answer_is_replaced_by_a_shorter_one_and_by_the_final_one(sink, database):
+    one = sink()
+    for number, (final, ids) in enumerate([(False, [1, 2, 3]), (False, [4]), (True, [4, 1])]):
+        rows = [("all", "a", 5, place, id_, 1.0) for place, id_ in enumerate(ids, 1)]
+        one.take(number, answers(rows, final=pa.array([final] * len(ids))))
+        assert [(row["id"], row["final"]) for row in database.rows()] == [(id_, final) for id_ in ids]

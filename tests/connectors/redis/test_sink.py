@@ -253,3 +253,12 @@ def test_who_writes_in_between_is_seen(sink, client, monkeypatch):
     one.take(0, BATCH)
     assert ids(client, "skyband:all") == [99]
     assert ids(client, 'skyband:each:["a"]') == [2, 9]
+
+
+def test_the_newest_window_so_far_is_not_replaced_by_an_older_final_one(sink, client):
+    one = sink()
+    steps = [(10, False, [1]), (5, True, [2]), (10, False, [3, 1]), (10, True, [3])]
+    for number, ((end, final, mine), shown) in enumerate(zip(steps, ([1], [1], [1, 3], [3]), strict=True)):
+        rows = [("all", "a", end, place, id_, float(id_)) for place, id_ in enumerate(mine, 1)]
+        one.take(number, answers(rows, final=pa.array([final] * len(mine))))
+        assert sorted(ids(client, "skyband:all")) == shown

@@ -121,6 +121,7 @@ PICTURES = {
     "details": (BOARDS, ".card tr.line", _open_row),
     "families": ("/boards?card=widest+flows&card=fastest+cars", ".card tr.line"),
     "time": ("/time?query=busiest+clients", ".bump .trace", _back),
+    "compare": ("/compare?query=widest+flows", ".compare-side tr.line"),
     "engine": ("/engine?stream=trades", ".lane"),
     "engine-incomplete": ("/engine?stream=flows", ".lags tr"),
     "engine-uncertain": ("/engine?stream=cars", ".lane"),

@@ -129,7 +129,6 @@ def test_cards_wait_for_the_first_answers(look, tmp_path):
         expect(page.locator("article.card")).to_have_count(6)
         for place in range(6):
             one = page.locator("article.card").nth(place)
-            one.scroll_into_view_if_needed()  # what is not seen is not redrawn
             expect(one.get_by_text("No results yet")).to_be_visible()
         seeded.give()
         expect(card(page, "largest").locator("tr.line")).to_have_count(10)

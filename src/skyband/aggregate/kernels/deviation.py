@@ -15,12 +15,12 @@ _DIGIT = 2**_HALF - 1
 
 
 @kernel
-def sample_deviation(total: Ints, squares: Ints, limbs: int, low: int, count: int) -> float:
-    """Return the sample standard deviation of `count` values from the limbs of their sum and of their squares.
+def deviation(total: Ints, squares: Ints, limbs: int, low: int, count: int, freedom: int) -> float:
+    """Return the standard deviation of `count` values from the limbs of their sum and of their squares.
 
-    ``count * squares - total**2`` is computed exactly and rounded once, then divided by ``count * (count - 1)``. The
-    result is the square root. `count` must be at least 2. Both arrays are overwritten. `total` must have space for
-    ``limbs + 2`` limbs, `squares` for ``2 * limbs + 4``.
+    ``count * squares - total**2`` is computed exactly and rounded once, then divided by ``count * freedom``. The
+    result is the square root. `freedom` is ``count - 1`` for a sample and `count` for a population, at least 1.
+    Both arrays are overwritten. `total` must have space for ``limbs + 2`` limbs, `squares` for ``2 * limbs + 4``.
     """
     carried(total, limbs)
     carried(squares, 2 * limbs)
@@ -39,5 +39,5 @@ def sample_deviation(total: Ints, squares: Ints, limbs: int, low: int, count: in
     spread = np.float64(whole)
     if exponent & 1:
         spread, exponent = 2.0 * spread, exponent - 1
-    root = math.sqrt(spread / np.float64(count * (count - 1)))
+    root = math.sqrt(spread / np.float64(count * freedom))
     return math.ldexp(root, exponent // 2 + BITS * low - UNIT)

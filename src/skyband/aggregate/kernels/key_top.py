@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.aggregate.kernels.deviation import sample_deviation
+from skyband.aggregate.kernels.deviation import deviation
 from skyband.aggregate.kernels.exact_sum import rounded
 from skyband.aggregate.kernels.partials import (
     COUNT,
@@ -29,14 +29,15 @@ SUM = 0
 AVG = 1
 TALLY = 2
 STDDEV = 3
-EXTREME = 4  # and higher codes: the extremes, in their order
+POPULATION = 4  # standard deviation of a population
+EXTREME = 5  # and higher codes: the extremes, in their order
 # AggregateQueries.operators, in the order of `having.OPERATORS`
 AT_LEAST = 0
 ABOVE = 1
 AT_MOST = 2
 BELOW = 3
 EQUAL = 4
-CODES = {"sum": SUM, "avg": AVG, "count": TALLY, "stddev": STDDEV}
+CODES = {"sum": SUM, "avg": AVG, "count": TALLY, "stddev": STDDEV, "stddev_pop": POPULATION}
 
 
 class KeyScratch(NamedTuple):
@@ -47,6 +48,7 @@ class KeyScratch(NamedTuple):
     begins: Ints  # per group
     total: Ints  # for rounding: the limbs of a sum, plus two
     squares: Ints  # the limbs of a sum of squares, plus four
+    sums: Any  # (groups, width): the additive columns of all keys of a window
 
 
 @kernel
@@ -95,15 +97,18 @@ def total_of(added: Ints, left: Ints, low: int, powers: int, room: Ints) -> floa
 
 
 @kernel
-def deviation_of(added: Ints, left: Ints, low: int, powers: int, room: Ints, squares: Ints) -> float:
-    """Return the sample standard deviation of a key's window values; NaN for one value or any infinity."""
+def deviation_of(added: Ints, left: Ints, low: int, powers: int, lost: int, room: Ints, squares: Ints) -> float:
+    """Return the standard deviation of a key's window values; NaN without a degree of freedom or with an infinity.
+
+    `lost` is the number of degrees of freedom that are lost: 1 for a sample, 0 for a population.
+    """
     count = added[COUNT] - left[COUNT]
-    if count < 2 or added[INFINITE] != left[INFINITE]:
+    if count <= lost or added[INFINITE] != left[INFINITE]:
         return np.nan
     limbs = limbs_of(added.size, powers)
     in_window(added, left, FIRST_LIMB, limbs, room)
     in_window(added, left, FIRST_LIMB + limbs, 2 * limbs, squares)
-    return sample_deviation(room, squares, limbs, low, count)
+    return deviation(room, squares, limbs, low, count, count - lost)
 
 
 @inner_kernel
@@ -112,15 +117,18 @@ def score_of(state: State, query_set: AggregateQueries, track: int, what: int, s
     if state.place[track, slot] == NONE:
         return np.nan
     if what >= EXTREME:
-        e = what - EXTREME
+        e, g = what - EXTREME, query_set.grows[track]
+        if g != NONE:
+            return query_set.signs[e] * state.peaks[g, slot, e] + 0.0
         head = state.heads[track, slot, e] & (state.slots.size - 1)
         return query_set.signs[e] * state.extremes[head, e] + 0.0
     added, left = state.added[slot], state.left[track, slot]
     count = np.float64(added[COUNT] - left[COUNT])
     if what == TALLY:
         return count
-    if what == STDDEV:
-        return deviation_of(added, left, query_set.low, query_set.powers, room.total, room.squares)
+    if what in (STDDEV, POPULATION):
+        lost = 1 if what == STDDEV else 0
+        return deviation_of(added, left, query_set.low, query_set.powers, lost, room.total, room.squares)
     total = total_of(added, left, query_set.low, query_set.powers, room.total)
     return total / count if what == AVG else total
 
@@ -260,6 +268,31 @@ def sort_by_group(state: State, keys: Keys, track: int, scores: Floats, room: Ke
         if not np.isnan(scores[slot]):
             room.sorted[begins[keys.groups[slot]]] = slot
             begins[keys.groups[slot]] += 1
+
+
+@kernel
+def sum_by_group(state: State, keys: Keys, track: int, room: KeyScratch) -> None:
+    """Write the sums of all keys of a window to ``sums``, by group."""
+    sums = room.sums
+    sums[:] = 0
+    for i in range(state.alive[track]):
+        slot = state.live[track, i]
+        group = keys.groups[slot] if sums.shape[0] > 1 else 0
+        for column in range(sums.shape[1]):
+            sums[group, column] += state.added[slot, column] - state.left[track, slot, column]
+
+
+@kernel
+def rounded_sums(rows: Any, nothing: Ints, low: int, powers: int, counted: Any, room: Ints, found: Floats) -> None:
+    """Write the sum of each row of additive columns to `found`; its count where `counted` is true.
+
+    `nothing` is a row of zeros.
+    """
+    for i in range(rows.shape[0]):
+        if counted[i]:
+            found[i] = rows[i, COUNT]
+        else:
+            found[i] = total_of(rows[i], nothing, low, powers, room)
 
 
 @kernel

@@ -9,6 +9,9 @@ partial is added once for all tracks, and subtracted once per track:
 added[slot]          sum of all partials that have entered
 left[track, slot]    sum of those that have left the track's window          window total: added - left
 ```
+
+Cumulative and landmark windows *grow*: all partials leave at once, when the next one begins. So a growing track needs
+no partials, but the extremes of each key, its *peaks*.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.aggregate.kernels.exact_sum import add_double, add_square
+from skyband.aggregate.kernels.window_ends import first_end_after, pane_end, start_of
 from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.stream import Floats, Ints
 
@@ -71,7 +75,7 @@ class State(NamedTuple):
     # per partial
     slots: Ints
     adds: Any  # (partials, width)
-    extremes: Any  # (partials, extremes): signed values
+    extremes: Any  # (partials, extremes): signed values; NaN if the newest row deletes the key
     ats: Any  # (partials, extremes): position of the row with the value; without columns if not identified
     ids: Any  # (partials, extremes): id of this row, or its number in a `RowStore`; likewise
     older: Any  # (partials, extremes): ladders, see `push_to_ladder`
@@ -84,6 +88,11 @@ class State(NamedTuple):
     gone: Ints  # the first pane that has not left the window
     alive: Ints  # number of keys in the window
     stale: Ints  # number of dirty keys
+    # of growing tracks
+    newest: Ints  # the mark of the newest pane that has entered; empty if no track grows
+    peaks: Any  # (growing tracks, slots, extremes): signed values
+    peak_ats: Any  # likewise, as `ats` of partials
+    peak_ids: Any
     # per query
     next_end: Ints  # end of the next window to answer; NEVER if all later windows are empty
     clock: Ints
@@ -98,9 +107,11 @@ class AggregateQueries(NamedTuple):
     sizes: Ints
     slides: Ints
     origins: Ints
+    listed: Ints  # index of its windows in the page of irregular windows; NONE: sliding windows
     full_only: Ints
     since: Ints  # the smallest window start that the query answers
     places: Ints  # index in the workload
+    totals: Ints  # whether answers have the exact sums of their keys, and a last row with those of all keys
     # per ranking
     tracks_of: Ints
     whats: Ints  # code of the score, see `key_top`
@@ -112,10 +123,18 @@ class AggregateQueries(NamedTuple):
     bounds: Floats
     # per track
     spans: Ints  # its window size
+    grows: Ints  # its number among the growing tracks; NONE: its windows slide
     # per extreme
     signs: Floats  # -1: the smallest value
     compared: Ints
-    pane: int
+    # irregular windows: see `WindowPage`
+    list_begins: Ints
+    list_starts: Ints
+    list_ends: Ints
+    cuts: Ints
+    page_low: int
+    page_high: int
+    pane: int  # the length of the panes of sliding windows; 0 if all windows are irregular
     offset: int  # start of a pane
     low: int  # the first limb stored
     powers: int  # sums: 0 for none, 1 for the values, 2 for their squares too
@@ -140,13 +159,6 @@ def add_value(row: Ints, low: int, powers: int, value: float, bits: int) -> None
 
 
 @kernel
-def first_end_after(query_set: AggregateQueries, q: int, position: int) -> int:
-    """Return the end of the oldest window of query `q` that contains `position`."""
-    slide, origin = query_set.slides[q], query_set.origins[q]
-    return origin + ((position - origin) // slide + 1) * slide
-
-
-@kernel
 def enter(state: State, query_set: AggregateQueries, number: int) -> None:
     """Add a partial to the windows of all tracks."""
     at = number & (state.slots.size - 1)
@@ -155,12 +167,18 @@ def enter(state: State, query_set: AggregateQueries, number: int) -> None:
         state.added[slot, column] += state.adds[at, column]
     for track in range(query_set.spans.size):
         touch(state, track, slot)
+        if query_set.grows[track] != NONE and query_set.signs.size:
+            raise_peaks(state, query_set, track, slot, at)
+            if np.isnan(state.peaks[query_set.grows[track], slot, 0]):
+                remove_deleted(state, track, slot)
+                continue
         if state.place[track, slot] == NONE:
             state.place[track, slot] = state.alive[track]
             state.live[track, state.alive[track]] = slot
             state.alive[track] += 1
-    for e in range(query_set.signs.size):
-        push_to_ladder(state, query_set, slot, number, e)
+    if query_set.spans.size > state.peaks.shape[0]:
+        for e in range(query_set.signs.size):
+            push_to_ladder(state, query_set, slot, number, e)
     state.clock[ENTERED] += 1
 
 
@@ -188,7 +206,52 @@ def is_better(compared: int, value: float, at: int, name: int, best: float, best
         return at < best_at if compared == OLDEST else at > best_at
     if name != best_name:
         return name < best_name if compared == OLDEST else name > best_name
+    if np.isnan(value) or np.isnan(best):  # a delete follows all values
+        return compared == NEWEST and not np.isnan(best)
     return value < best if compared == OLDEST else value > best
+
+
+@kernel
+def raise_peaks(state: State, query_set: AggregateQueries, track: int, slot: int, at: int) -> None:
+    """Update the peaks of a key in a growing track by the partial with the ring index `at`."""
+    g = query_set.grows[track]
+    is_new = state.place[track, slot] == NONE
+    for e in range(query_set.signs.size):
+        value, peak = state.extremes[at, e], state.peaks[g, slot, e]
+        if not query_set.identified:
+            state.peaks[g, slot, e] = value if is_new else max(peak, value)
+        elif is_new or is_better(
+            query_set.compared[e],
+            value,
+            state.ats[at, e],
+            state.ids[at, e],
+            peak,
+            state.peak_ats[g, slot, e],
+            state.peak_ids[g, slot, e],
+        ):
+            state.peaks[g, slot, e] = value
+            state.peak_ats[g, slot, e], state.peak_ids[g, slot, e] = state.ats[at, e], state.ids[at, e]
+
+
+@inner_kernel
+def remove_key(state: State, track: int, slot: int) -> None:
+    """Remove a key from the keys in the window."""
+    state.alive[track] -= 1
+    other, hole = state.live[track, state.alive[track]], state.place[track, slot]
+    state.live[track, hole], state.place[track, other] = other, hole
+    state.place[track, slot] = NONE
+
+
+@kernel
+def remove_deleted(state: State, track: int, slot: int) -> None:
+    """Remove a key whose newest row is a delete from a growing window.
+
+    Its pane has closed and nothing leaves before the next window begins, so no older value can come back.
+    """
+    for column in range(state.added.shape[1]):
+        state.left[track, slot, column] = state.added[slot, column]
+    if state.place[track, slot] != NONE:
+        remove_key(state, track, slot)
 
 
 @kernel
@@ -212,7 +275,9 @@ def push_to_ladder(state: State, query_set: AggregateQueries, slot: int, number:
     state.tails[slot, e] = number
     for track in range(query_set.spans.size):
         head = state.heads[track, slot, e]
-        if head == NONE or is_beaten(compared, state.extremes[head & ring, e], mine):
+        if query_set.grows[track] == NONE and (
+            head == NONE or is_beaten(compared, state.extremes[head & ring, e], mine)
+        ):
             state.heads[track, slot, e] = number
 
 
@@ -228,11 +293,20 @@ def leave(state: State, query_set: AggregateQueries, track: int, number: int) ->
         if state.heads[track, slot, e] == number:
             state.heads[track, slot, e] = state.younger[at, e]
     if state.left[track, slot, COUNT] == state.added[slot, COUNT]:
-        state.alive[track] -= 1
-        other, hole = state.live[track, state.alive[track]], state.place[track, slot]
-        state.live[track, hole], state.place[track, other] = other, hole
-        state.place[track, slot] = NONE
+        remove_key(state, track, slot)
     state.clock[LEFT] += 1
+
+
+@kernel
+def leave_all(state: State, track: int) -> None:
+    """Subtract everything from the window of a growing track."""
+    for i in range(state.alive[track]):
+        slot = state.live[track, i]
+        touch(state, track, slot)
+        for column in range(state.added.shape[1]):
+            state.left[track, slot, column] = state.added[slot, column]
+        state.place[track, slot] = NONE
+    state.alive[track] = 0
 
 
 @kernel
@@ -265,6 +339,7 @@ def close_pane(state: State, query_set: AggregateQueries) -> None:
     low = state.lows[(clock[LAST_PANE] - 1) & (state.lows.size - 1)]
     for number in range(clock[OPEN_AT], clock[TAIL]):
         enter(state, query_set, number)
+    state.newest[:] = low
     clock[IS_OPEN] = 0
     for q in range(query_set.ks.size):
         if state.next_end[q] == NEVER:
@@ -283,10 +358,15 @@ def release_panes(state: State, query_set: AggregateQueries) -> int:
         start = NEVER
         for q in range(query_set.ks.size):
             if query_set.tracks[q] == track:
-                start = min(start, state.next_end[q] - query_set.sizes[q])
-        missing = leave_before(state, query_set, track, start)
-        if missing != NONE:
-            return missing
+                start = min(start, start_of(query_set, q, state.next_end[q]))
+        if query_set.grows[track] != NONE:
+            if state.alive[track] and state.newest[0] < start:
+                leave_all(state, track)
+            state.gone[track] = clock[LAST_PANE] - clock[IS_OPEN]
+        else:
+            missing = leave_before(state, query_set, track, start)
+            if missing != NONE:
+                return missing
         oldest = min(oldest, state.gone[track])
     clock[FIRST_PANE] = oldest
     if oldest == clock[LAST_PANE]:
@@ -301,12 +381,14 @@ def open_pane(state: State, query_set: AggregateQueries, position: int) -> None:
     """Open the pane that contains `position`. There must be space for it."""
     clock = state.clock
     at = clock[LAST_PANE] & (state.lows.size - 1)
-    state.lows[at] = position - (position - query_set.offset) % query_set.pane
+    end = pane_end(query_set, position)
+    # Any position of a pane can stand for its start, because no bound of a window is in between.
+    state.lows[at] = end - query_set.pane if query_set.cuts.size == 0 else position
     state.firsts[at] = clock[OPEN_AT] = clock[TAIL]
     state.here[at] = True
     clock[LAST_PANE] += 1
     clock[IS_OPEN] = 1
-    clock[NEXT] = state.lows[at] + query_set.pane
+    clock[NEXT] = end
 
 
 @kernel

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skyband.aggregate.kernels.items import Items, score_keys, sort_keys_by_group
 from skyband.aggregate.kernels.key_top import (
     EXTREME,
     KeyScratch,
@@ -14,6 +15,7 @@ from skyband.aggregate.kernels.key_top import (
     count_unrankable,
     score_again,
     sort_by_group,
+    sum_by_group,
 )
 from skyband.aggregate.kernels.partials import (
     COUNT,
@@ -38,13 +40,14 @@ from skyband.aggregate.kernels.partials import (
     open_pane,
     release_panes,
 )
+from skyband.aggregate.kernels.window_ends import first_end_after, is_outside, start_of
 from skyband.kernels._jit import kernel
 from skyband.kernels.keys import Keys
 from skyband.kernels.stream import ANSWERS_FULL, DONE, ROWS, STATE_FULL, WINDOWS, Floats, Ints
 
 # Progress
 TAKEN = 0  # rows processed so far
-WANTED = 1  # number of answer rows that need space, or the pane that must be in memory
+WANTED = 1  # number of answer rows that need space, the pane that must be in memory, or the position in the page
 
 # TotalAnswers.more: additional columns of an answer
 LAST = 0  # position at which the key was seen last
@@ -52,6 +55,7 @@ ROW = 1  # id of the row with the score, or its number; NONE if the score is not
 MORE = ("last", "row")  # names of these columns; users see those in the family's AnswerSchema
 
 PANE_MISSING = 3  # return code: a pane must be removed, but its partials are not in memory
+PAGE_MISSING = 4  # return code: the page of irregular windows must contain a position
 
 
 class KeyArrivals(NamedTuple):
@@ -87,45 +91,68 @@ class TotalAnswers(NamedTuple):
     scores: Floats  # per row; negated if lower scores rank first
     slots: Ints  # per row
     more: Any  # (MORE, rows)
+    held: Any  # (rows, width): the additive columns of the key, if a query needs totals
     cursor: Ints  # WINDOWS and ROWS written so far
 
 
 @kernel
 def answer(
-    state: State, query_set: AggregateQueries, keys: Keys, room: KeyScratch, out: TotalAnswers, end: int, first: int
+    state: State,
+    query_set: AggregateQueries,
+    keys: Keys,
+    room: KeyScratch,
+    items: Items | None,
+    out: TotalAnswers,
+    end: int,
+    first: int,
 ) -> None:
-    """Answer all windows that end at `end`. There must be space for them."""
+    """Answer all windows that end at `end`. There must be space for them. Partials are those of `items`, if any."""
     q, queries = 0, query_set.ks.size
     while q < queries:
         # Queries of one ranking differ only in k: compute the largest k, the others are prefixes of it.
-        ranking, track, behind, k = query_set.rankings[q], query_set.tracks[q], q, 0
+        ranking, track, behind, k, totals = query_set.rankings[q], query_set.tracks[q], q, 0, 0
         while behind < queries and query_set.rankings[behind] == ranking:
             if is_due(state, query_set, behind, end, first):
                 k = max(k, query_set.ks[behind])
+                totals |= query_set.totals[behind]
             behind += 1
         if k > 0:
-            score_again(state, query_set, track, room)
-            scores = state.scores[ranking]
-            if state.clock[HAS_INFINITE]:
-                state.clock[UNRANKABLE] += count_unrankable(state, query_set, ranking, room)
-            if room.begins.size > 1:
-                sort_by_group(state, keys, track, scores, room)
+            if items is None:
+                score_again(state, query_set, track, room)
+                scores, last = state.scores[ranking], state.last
+                if state.clock[HAS_INFINITE]:
+                    state.clock[UNRANKABLE] += count_unrankable(state, query_set, ranking, room)
+                if totals:
+                    sum_by_group(state, keys, track, room)
+                if room.begins.size > 1:
+                    sort_by_group(state, keys, track, scores, room)
+            else:
+                score_keys(state, query_set, track, items)
+                scores, last = items.scores[ranking], items.last
+                if room.begins.size > 1:
+                    sort_keys_by_group(keys.groups, scores, room.begins, room.sorted)
             for group in range(room.begins.size):
                 if room.begins.size > 1:
-                    found = best_of_group(state.last, keys, scores, room, group, k)
+                    found = best_of_group(last, keys, scores, room, group, k)
                 else:
-                    found = best_of_all(state.last, keys, scores, room.heap, k)
+                    found = best_of_all(last, keys, scores, room.heap, k)
                 for mine in range(q, behind):
-                    if found and is_due(state, query_set, mine, end, first):
-                        write(state, query_set, room, out, mine, group, end, min(found, query_set.ks[mine]))
+                    # Another shard may have the keys that are ranked.
+                    wanted = found or (query_set.totals[mine] and room.sums[group, COUNT])
+                    if wanted and is_due(state, query_set, mine, end, first):
+                        write(
+                            state, query_set, room, scores, last, out, mine, group, end, min(found, query_set.ks[mine])
+                        )
         q = behind
 
 
 @kernel
 def is_due(state: State, query_set: AggregateQueries, q: int, end: int, first: int) -> bool:
     """Return whether query `q` reports the window that ends at `end`."""
-    start = end - query_set.sizes[q]
-    return state.next_end[q] == end and start >= query_set.since[q] and (query_set.full_only[q] == 0 or start >= first)
+    if state.next_end[q] != end:
+        return False
+    start = start_of(query_set, q, end)
+    return start >= query_set.since[q] and (query_set.full_only[q] == 0 or start >= first)
 
 
 @kernel
@@ -133,24 +160,37 @@ def write(
     state: State,
     query_set: AggregateQueries,
     room: KeyScratch,
+    scores: Floats,
+    last: Ints,
     out: TotalAnswers,
     q: int,
     group: int,
     end: int,
     rows: int,
 ) -> None:
-    """Write the answer of one window of query `q`: the first `rows` keys of the heap."""
+    """Write the answer of one window of query `q`: the first `rows` keys of the heap, then the sums of all."""
     window, row = out.cursor[WINDOWS], out.cursor[ROWS]
-    scores, e = state.scores[query_set.rankings[q]], query_set.whats[query_set.rankings[q]] - EXTREME
+    e = query_set.whats[query_set.rankings[q]] - EXTREME
     for i in range(rows):
         slot = room.heap[i]
         out.slots[row + i] = slot
         out.scores[row + i] = scores[slot]
-        out.more[LAST, row + i] = state.last[slot]
+        out.more[LAST, row + i] = last[slot]
         out.more[ROW, row + i] = NONE
         if query_set.identified and e >= 0:
-            head = state.heads[query_set.tracks[q], slot, e]
-            out.more[ROW, row + i] = state.ids[head & (state.slots.size - 1), e]
+            g = query_set.grows[query_set.tracks[q]]
+            head = state.heads[query_set.tracks[q], slot, e] & (state.slots.size - 1)
+            out.more[ROW, row + i] = state.ids[head, e] if g == NONE else state.peak_ids[g, slot, e]
+    if query_set.totals[q]:
+        for i in range(rows):
+            slot = room.heap[i]
+            for column in range(out.held.shape[1]):
+                out.held[row + i, column] = state.added[slot, column] - state.left[query_set.tracks[q], slot, column]
+        for column in range(out.held.shape[1]):
+            out.held[row + rows, column] = room.sums[group, column]
+        out.slots[row + rows], out.scores[row + rows] = NONE, np.nan
+        out.more[LAST, row + rows] = out.more[ROW, row + rows] = NONE
+        rows += 1
     out.queries[window], out.groups[window], out.ends[window] = query_set.places[q], group, end
     out.stops[window] = row + rows
     out.cursor[WINDOWS], out.cursor[ROWS] = window + 1, row + rows
@@ -162,6 +202,7 @@ def advance(
     query_set: AggregateQueries,
     keys: Keys,
     room: KeyScratch,
+    items: Items | None,
     out: TotalAnswers,
     progress: Ints,
     to: int,
@@ -170,16 +211,23 @@ def advance(
     """Advance time to `to`: close the open pane if it ends by then, and answer the windows that end by then."""
     clock, ring = state.clock, state.lows.size - 1
     if clock[IS_OPEN] and to >= clock[NEXT]:
+        low = state.lows[(clock[LAST_PANE] - 1) & ring]
+        if is_outside(query_set, low):
+            progress[WANTED] = low
+            return PAGE_MISSING
         close_pane(state, query_set)
     while True:
+        end = NEVER
+        for q in range(query_set.ks.size):
+            end = min(end, state.next_end[q])
+        if end < NEVER and (is_outside(query_set, end - 1) or is_outside(query_set, end)):
+            progress[WANTED] = end - 1
+            return PAGE_MISSING
         # Remove the panes that the next windows do not contain before answering them.
         missing = release_panes(state, query_set)
         if missing != NONE:
             progress[WANTED] = missing
             return PANE_MISSING
-        end = NEVER
-        for q in range(query_set.ks.size):
-            end = min(end, state.next_end[q])
         if end > to or end == NEVER:
             break
         rows, windows = 0, 0
@@ -188,15 +236,19 @@ def advance(
                 alive = state.alive[query_set.tracks[q]]
                 rows += min(alive, query_set.ks[q] * room.begins.size)
                 windows += min(alive, room.begins.size)
+                if query_set.totals[q]:
+                    rows += min(alive, room.begins.size)
         if out.cursor[ROWS] + rows > out.scores.size or out.cursor[WINDOWS] + windows > out.ends.size:
             progress[WANTED] = max(rows, windows)
             return ANSWERS_FULL
-        answer(state, query_set, keys, room, out, end, first)
+        answer(state, query_set, keys, room, items, out, end, first)
         newest = state.lows[(clock[LAST_PANE] - 1 - clock[IS_OPEN]) & ring]
+        if state.newest.size:  # panes of growing windows are not stored
+            newest = state.newest[0]
         for q in range(query_set.ks.size):
             if state.next_end[q] == end:
-                state.next_end[q] = end + query_set.slides[q]
-                if newest < state.next_end[q] - query_set.sizes[q]:
+                state.next_end[q] = first_end_after(query_set, q, end)
+                if newest < start_of(query_set, q, state.next_end[q]):
                     state.next_end[q] = NEVER  # later windows are empty until more rows arrive
     if not clock[IS_OPEN]:
         clock[NEXT] = end
@@ -216,6 +268,7 @@ def take_rows(
     query_set: AggregateQueries,
     keys: Keys,
     room: KeyScratch,
+    items: Items | None,
     rows: KeyArrivals,
     out: TotalAnswers,
     progress: Ints,
@@ -227,13 +280,16 @@ def take_rows(
         progress[TAKEN] = i
         position = rows.positions[i] if rows.positions.size else rows.first_position + i
         if position >= clock[NEXT]:
-            reason = advance(state, query_set, keys, room, out, progress, position, first)
+            reason = advance(state, query_set, keys, room, items, out, progress, position, first)
             if reason != DONE:
                 return reason
         slot = rows.slots[i]
         if clock[IS_OPEN] == 0:
             if not has_room(state):
                 return STATE_FULL
+            if is_outside(query_set, position):
+                progress[WANTED] = position
+                return PAGE_MISSING
             open_pane(state, query_set, position)
         if state.open[slot] >= clock[OPEN_AT]:
             at = state.open[slot] & (state.slots.size - 1)
@@ -280,6 +336,7 @@ def take_partials(
     query_set: AggregateQueries,
     keys: Keys,
     room: KeyScratch,
+    items: Items | None,
     rows: Partials,
     out: TotalAnswers,
     progress: Ints,
@@ -290,13 +347,16 @@ def take_partials(
     for i in range(progress[TAKEN], rows.slots.size):
         progress[TAKEN] = i
         if rows.lows[i] >= clock[NEXT]:
-            reason = advance(state, query_set, keys, room, out, progress, rows.lows[i], first)
+            reason = advance(state, query_set, keys, room, items, out, progress, rows.lows[i], first)
             if reason != DONE:
                 return reason
         slot = rows.slots[i]
         if clock[IS_OPEN] == 0:
             if not has_room(state):
                 return STATE_FULL
+            if is_outside(query_set, rows.lows[i]):
+                progress[WANTED] = rows.lows[i]
+                return PAGE_MISSING
             open_pane(state, query_set, rows.lows[i])
         if state.open[slot] >= clock[OPEN_AT]:
             at = state.open[slot] & (state.slots.size - 1)

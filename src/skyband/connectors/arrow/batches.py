@@ -15,7 +15,7 @@ from skyband.connectors.files import FilesSource
 from skyband.errors import SkybandError
 from skyband.expressions import compile_expression
 
-__all__ = ["FileReader", "FileRows", "declared_types", "letters", "line_blocks", "opened"]
+__all__ = ["FileReader", "FileRows", "declared_types", "in_blocks", "letters", "line_blocks", "opened"]
 
 _BLOCK = 1 << 24  # bytes that are parsed at a time
 _FAR = 1 << 62
@@ -63,7 +63,7 @@ def declared_types(name: str, stream: FilesSource) -> pa.Schema | None:
         try:
             fields.append((column, compile_expression(f"CAST(NULL AS {text})", nothing).type))
         except SkybandError:
-            raise on_spark(name, f"schema: {{{column}: {text}}}") from None
+            raise on_spark(name, f"schema: {{{column}: {text}}}", stream) from None
     return pa.schema(fields)
 
 
@@ -87,6 +87,19 @@ def line_blocks(split: Split) -> Iterator[bytes]:
                 rest = rest[end:]
     if rest and place - len(rest) <= last:
         yield rest
+
+
+def in_blocks(lines: bytes, size: int = _BLOCK) -> Iterator[bytes]:
+    r"""Yield lines in blocks of about `size` bytes.
+
+    >>> list(in_blocks(b"a\nbc\nd", 3))
+    [b'a\nbc\n', b'd']
+    """
+    low = 0
+    while low < len(lines):
+        high = lines.find(b"\n", low + size) + 1 or len(lines)
+        yield lines[low:high]
+        low = high
 
 
 def opened(file: Path) -> Any:

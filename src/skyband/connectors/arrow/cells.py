@@ -24,7 +24,8 @@ _BOOLEAN = r"(?i)^(true|false)$"
 _DATE = r"^\d{4}-\d{2}-\d{2}$"
 _CLOCK = r"\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?"
 _INSTANT = (
-    rf"^(?P<local>\d{{4}}-\d{{2}}-\d{{2}}(?:[ T]{_CLOCK})?)(?:Z|(?P<sign>[+-])(?P<hh>0\d|1[0-7]):(?P<mm>[0-5]\d))?$"
+    rf"^(?P<local>\d{{4}}-\d{{2}}-\d{{2}}(?:[ T]{_CLOCK})?)"
+    r"(?:Z|(?P<sign>[+-])(?P<hh>0\d|1[0-7])(?::(?P<mm>[0-5]\d))?)?$"
 )
 _OFFSET_OF_DATE = r"^\d{4}-\d{2}-\d{2}[Z+-]"  # a zone without a clock
 _LIKE_TIME = r"^[\x00-\x20]*(T\d|[+-]?\p{Nd})"

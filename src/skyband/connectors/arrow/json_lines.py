@@ -1,6 +1,7 @@
-"""Rows of JSON files, one object per line: types declared or inferred, malformed lines marked.
+"""Rows of JSON files, one object per line, or a list of objects: types declared or inferred, malformed lines marked.
 
-Arrow parses whole blocks of lines. Only the lines of a block that Arrow rejects are looked at one by one.
+Arrow parses whole blocks of lines. Only the lines of a block that Arrow rejects are looked at one by one. A list of
+objects is converted to lines. Spark reports a malformed object of a list in another way, so such lists are rejected.
 """
 
 from __future__ import annotations
@@ -16,17 +17,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pjson
 
-from skyband.connectors.arrow.batches import FileRows, letters, line_blocks
+from skyband.connectors.arrow.batches import FileRows, in_blocks, letters, line_blocks, opened
 from skyband.connectors.arrow.cells import UncertainError, converted, is_supported
-from skyband.connectors.arrow.paths import on_spark
+from skyband.connectors.arrow.envelope import envelope_schema, is_envelope, unwrapped, with_change
+from skyband.connectors.arrow.json_document import document_lines
+from skyband.connectors.arrow.paths import is_document, on_spark
 from skyband.connectors.arrow.splits import Split
 from skyband.connectors.arrow.unreadable import UnreadableFiles
+from skyband.connectors.envelope import OP
 from skyband.connectors.files import FilesSource
 from skyband.expressions.types import DATE, TIMESTAMP, is_integral, spark_name
 
 __all__ = ["JsonFiles"]
 
 _MALFORMED = "the line is not a JSON object that matches the schema"
+_NO_ENVELOPE = "the line is not a Debezium envelope of a row that matches the schema"
 _LONG = re.compile(rb"(?<![0-9.eE])[0-9]{19}")  # Spark reads integers beyond 64 bits as decimals
 _NOT_JSON = re.compile(r"(?i)nan|inf")
 
@@ -36,11 +41,15 @@ class JsonFiles:
 
     def __init__(self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None) -> None:
         self._name, self._unreadable = name, UnreadableFiles(name, stream)
-        self.schema = self._inferred(files) if declared is None else declared
-        for field in self.schema:
+        self._is_document = is_document(stream)
+        self._has_envelope = stream.envelope is not None
+        self._row = self._inferred(files) if declared is None else declared  # without what an envelope adds
+        self.schema = with_change(self._row) if self._has_envelope else self._row
+        for field in self._row:
             if not is_supported(field.type):
                 raise on_spark(name, f"schema: {{{field.name}: {spark_name(field.type)}}} of JSON files")
-        self._read_as = pa.schema([(field.name, _read_type(field.type)) for field in self.schema])
+        self._row_as = pa.schema([(field.name, _read_type(field.type)) for field in self._row])
+        self._read_as = envelope_schema(self._row_as) if self._has_envelope else self._row_as
 
     def read(self, splits: Iterable[Split]) -> Iterator[FileRows]:
         """Yield the rows of some parts of files in batches."""
@@ -83,30 +92,45 @@ class JsonFiles:
     def _typed(self, file: Path, block: bytes) -> FileRows:
         wrong_lines: list[str] = []
         try:
-            table = _parsed(block, self._read_as)
-        except pa.ArrowInvalid:
+            table = self._read_table(block)
+        except pa.ArrowInvalid as error:
+            if self._is_document:
+                raise self._uncertain(file, error) from None
             block, wrong_lines = self._sorted_out(file, block)
             try:
-                table = _parsed(block, self._read_as) if block else self._read_as.empty_table()
+                table = self._read_table(block) if block else self._read_as.empty_table()
             except pa.ArrowInvalid as error:
                 raise self._uncertain(file, error) from None
-        known = {name.lower(): name for name in self.schema.names}
+        known = {name.lower(): name for name in self._read_as.names}
         for name in table.column_names:
             if known.get(name.lower(), name) != name:
                 raise on_spark(self._name, f"the JSON key {name!r}, which differs from a column only in case,")
         arrays, wrong = [], pa.repeat(False, table.num_rows)
-        for field in self.schema:
-            values, bad = self._converted(field, table[field.name].combine_chunks())
+        columns: dict[str, Any] = {name: table[name].combine_chunks() for name in table.column_names}
+        if self._has_envelope:
+            columns, times, wrong = unwrapped(table, self._row_as)
+        for field in self._row:
+            values, bad = self._converted(field, columns[field.name])
             arrays.append(values)
             wrong = pc.or_(wrong, bad)
+        arrays += [columns[OP], times] if self._has_envelope else []
         rows = pa.Table.from_arrays(arrays, schema=self.schema)
         if pc.any(wrong).as_py():
             places = set(pc.indices_nonzero(wrong).to_pylist())
             lines = [line for line in block.decode().split("\n") if line.strip()]
             wrong_lines += [line.rstrip("\r") for place, line in enumerate(lines) if place in places]
+            if self._is_document:
+                raise on_spark(self._name, f"the object {wrong_lines[0][:200]!r}, which does not match the columns,")
             rows = rows.filter(pc.invert(wrong))
         read = rows.num_rows + len(wrong_lines)
-        return FileRows(rows, read, letters([_MALFORMED] * len(wrong_lines), file, values=wrong_lines))
+        reason = _NO_ENVELOPE if self._has_envelope else _MALFORMED
+        return FileRows(rows, read, letters([reason] * len(wrong_lines), file, values=wrong_lines))
+
+    def _read_table(self, block: bytes) -> pa.Table:
+        table = _parsed(block, self._read_as, others="ignore" if self._has_envelope else "infer")
+        if self._has_envelope and table.num_rows != sum(1 for line in block.split(b"\n") if line.strip()):
+            raise pa.ArrowInvalid("a line with more than one object")
+        return table
 
     def _converted(self, field: pa.Field, values: Any) -> tuple[Any, Any]:
         try:
@@ -141,12 +165,18 @@ class JsonFiles:
             return False
         if isinstance(row, list) and any(isinstance(one, dict) for one in row):
             raise uncertain
+        try:
+            return is_envelope(row, self._matches) if self._has_envelope else self._matches(row)
+        except UncertainError:
+            raise uncertain from None
+
+    def _matches(self, row: Any) -> bool:
         if not isinstance(row, dict):
             return False
-        for field in self.schema:
+        for field in self._row:
             matches = _matches(row.get(field.name), field.type)
             if matches is None:
-                raise uncertain
+                raise UncertainError(field.name)
             if not matches:
                 return False
         return True
@@ -154,9 +184,17 @@ class JsonFiles:
     def _blocks(self, split: Split) -> Iterator[bytes]:
         """Yield whole lines in large blocks."""
         with self._unreadable.stopping(split.file):
-            for block in line_blocks(split):
+            for block in self._document(split.file) if self._is_document else line_blocks(split):
                 if block.strip():
                     yield self._plain(split.file, block)
+
+    def _document(self, file: Path) -> Iterator[bytes]:
+        """Yield the objects of a document, each in a line, in large blocks."""
+        with opened(file) as stream:
+            lines = document_lines(self._plain(file, stream.read()))
+        if lines is None:
+            raise on_spark(self._name, f"{str(file)!r}, which is neither a list of objects nor an object,")
+        return in_blocks(lines)
 
     def _plain(self, file: Path, block: bytes) -> bytes:
         try:
@@ -171,11 +209,11 @@ class JsonFiles:
         return on_spark(self._name, f"the content of {str(file)!r} ({str(error).partition(chr(10))[0]})")
 
 
-def _parsed(block: bytes, schema: pa.Schema | None) -> pa.Table:
+def _parsed(block: bytes, schema: pa.Schema | None, others: str = "infer") -> pa.Table:
     return pjson.read_json(
         io.BytesIO(block),
         pjson.ReadOptions(block_size=len(block) + 1, use_threads=False),
-        pjson.ParseOptions(explicit_schema=schema, newlines_in_values=False),
+        pjson.ParseOptions(explicit_schema=schema, newlines_in_values=False, unexpected_field_behavior=others),
     )
 
 

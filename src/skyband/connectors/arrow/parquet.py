@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from skyband.connectors.arrow.batches import FileRows, letters
+from skyband.connectors.arrow.batches import FileRows
 from skyband.connectors.arrow.paths import on_spark
 from skyband.connectors.arrow.splits import Split
+from skyband.connectors.arrow.texts import checked_texts
 from skyband.connectors.arrow.unreadable import UnreadableError, UnreadableFiles, is_readable, reading
 from skyband.connectors.files import FilesSource
-from skyband.data.arrow import plain_columns
 from skyband.data.parquet import numbered_texts
 from skyband.expressions.types import spark_name, spark_type
 from skyband.local.frames import as_table
@@ -36,8 +35,18 @@ class ParquetFiles:
     `narrow` returns a copy that reads only some columns, and some texts as dictionaries.
     """
 
-    def __init__(self, name: str, stream: FilesSource, files: Sequence[Path], declared: pa.Schema | None) -> None:
-        self._name, self._unreadable = name, UnreadableFiles(name, stream)
+    def __init__(
+        self,
+        name: str,
+        stream: FilesSource,
+        files: Sequence[Path],
+        declared: pa.Schema | None,
+        *,
+        skips_others: bool = False,
+    ) -> None:
+        """`skips_others`: columns that are not declared can have any type."""
+        self._skips_others = skips_others
+        self._name, self._stream, self._unreadable = name, stream, UnreadableFiles(name, stream)
         self.schema = self._types_of(files) if declared is None else declared
         self._texts = frozenset[str]()  # columns that may be dictionaries
 
@@ -86,7 +95,8 @@ class ParquetFiles:
                             continue
                     for batch in batches:
                         rows = pa.Table.from_batches([batch]) if read else _without_columns(batch.num_rows)
-                        yield self._checked(file, self._typed(rows, columns, dictionaries), row)
+                        numbers = range(row, row + batch.num_rows)
+                        yield checked_texts(file, self._typed(rows, columns, dictionaries), numbers)
                         row += batch.num_rows
 
     def _types_of(self, files: Sequence[Path]) -> pa.Schema:
@@ -99,13 +109,16 @@ class ParquetFiles:
 
     def _types_in(self, file: Path, opened: pq.ParquetFile) -> pa.Schema:
         if any(key in (opened.metadata.metadata or {}) for key in _REBASED):
-            raise on_spark(self._name, f"{str(file)!r}, which was written with the calendar of Spark 2,")
+            raise on_spark(self._name, f"{str(file)!r}, which was written with the calendar of Spark 2,", self._stream)
         fields = []
+        known = {name.lower() for name in self.schema.names} if self._skips_others else None
         for field in opened.schema_arrow:
+            if known is not None and field.name.lower() not in known:
+                continue
             kind = spark_type(field.type) if not pa.types.is_binary(field.type) else field.type
             nanoseconds = pa.types.is_timestamp(field.type) and field.type.unit == "ns"
             if kind is None or nanoseconds or pa.types.is_duration(field.type) or pa.types.is_null(field.type):
-                raise on_spark(self._name, f"column {field.name!r} of type {field.type} in {str(file)!r}")
+                raise on_spark(self._name, f"column {field.name!r} of type {field.type} in {str(file)!r}", self._stream)
             fields.append(pa.field(field.name, pa.timestamp("us", "UTC") if _is_int96(opened, field) else kind))
         return pa.schema(fields)
 
@@ -113,14 +126,16 @@ class ParquetFiles:
         """Return the column of a file for each column of the stream; None if the file lacks it."""
         by_key = {name.lower(): name for name in found.names}
         if len(by_key) < len(found.names):
-            raise on_spark(self._name, f"{str(file)!r}, in which names of columns differ only in case,")
+            raise on_spark(self._name, f"{str(file)!r}, in which names of columns differ only in case,", self._stream)
         matched = {field.name: by_key.get(field.name.lower()) for field in self.schema}
         for field in self.schema:
             name = matched[field.name]
             if name is not None and found.field(name).type != field.type:
                 there, here = spark_name(found.field(name).type), spark_name(field.type)
                 raise on_spark(
-                    self._name, f"column {field.name!r} of type {there} in {str(file)!r}, which is read as {here},"
+                    self._name,
+                    f"column {field.name!r} of type {there} in {str(file)!r}, which is read as {here},",
+                    self._stream,
                 )
         return matched
 
@@ -135,25 +150,6 @@ class ParquetFiles:
             for field, name in zip(self.schema, columns.values(), strict=True)
         ]
         return pa.Table.from_arrays(arrays, names=self.schema.names)
-
-    def _checked(self, file: Path, rows: pa.Table, first: int) -> FileRows:
-        """Mark rows with invalid UTF-8, which Spark reads and Skyband drops."""
-        try:
-            rows.validate(full=True)
-            return FileRows(rows, rows.num_rows, letters())
-        except pa.ArrowInvalid:
-            pass
-        wrong, reasons = pa.array([False] * rows.num_rows), [""] * rows.num_rows
-        rows = plain_columns(rows)
-        for field in rows.schema:
-            if pa.types.is_string(field.type):
-                bad = pa.array([not _is_utf8(value) for value in rows[field.name].cast(pa.binary()).to_pylist()])
-                for place in pc.indices_nonzero(pc.and_(bad, pc.invert(wrong))).to_pylist():
-                    reasons[place] = f"column {field.name!r} contains invalid UTF-8"
-                wrong = pc.or_(wrong, bad)
-        places = pc.indices_nonzero(wrong).to_pylist()
-        found = letters([reasons[place] for place in places], file, rows=[first + place for place in places])
-        return FileRows(rows.filter(pc.invert(wrong)), rows.num_rows, found)
 
 
 def _opened(file: Path, **how: Any) -> pq.ParquetFile:
@@ -190,10 +186,3 @@ def _is_int96(opened: pq.ParquetFile, field: pa.Field) -> bool:
         return False
     place = next(at for at in range(len(opened.schema)) if opened.schema.column(at).path == field.name)
     return bool(opened.schema.column(place).physical_type == "INT96")
-
-
-def _is_utf8(value: bytes | None) -> bool:
-    try:
-        return value is None or value.decode() is not None
-    except UnicodeDecodeError:
-        return False

@@ -9,20 +9,27 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from skyband.connectors.delta_source import DeltaSource
 from skyband.connectors.file_formats import is_packed
 from skyband.connectors.files import FilesSource
-from skyband.errors import InvalidInputError, NeedsSparkError
+from skyband.errors import InvalidInputError, NeedsSparkError, SkybandError
 from skyband.paths import has_scheme
 
-__all__ = ["data_files", "listed_files", "on_spark", "option", "refuse_options"]
+__all__ = ["data_files", "is_document", "listed_files", "on_spark", "option", "refuse_options"]
 
 _LISTING = {"pathglobfilter", "recursivefilelookup", "maxfilespertrigger", "maxbytespertrigger"}
-_OPTIONS = {"csv": {"header", "sep", "delimiter"}, "json": {"multiline"}, "parquet": set[str]()}
-_PACKED = (".gz", ".bz2")  # that Python and Spark decompress alike
+_OPTIONS = {"csv": {"header", "sep", "delimiter"}, "json": {"multiline"}, "parquet": set[str](), "avro": set[str]()}
+_PACKED = (".gz", ".bz2", ".zst")  # that Python and Spark decompress alike
 
 
-def on_spark(name: str, what: str) -> NeedsSparkError:
-    """Return the error for input that only Spark reads."""
+def on_spark(name: str, what: str, stream: FilesSource | None = None) -> SkybandError:
+    """Return the error for input that is not supported here; it names Spark, if Spark has a reader of the stream."""
+    if stream is not None and stream.by_tasks_only is not None:
+        kind, files = ("Delta tables", "table") if isinstance(stream, DeltaSource) else ("Avro files", "files")
+        return InvalidInputError(
+            f"stream {name!r}: {what} is not supported for {kind}, with or without Spark. Correct the stream in the "
+            f"workload file, or the {files}."
+        )
     return NeedsSparkError(f"stream {name!r}: {what} is not supported without Spark. Run the file without --local.")
 
 
@@ -30,9 +37,12 @@ def refuse_options(name: str, stream: FilesSource) -> None:
     """Reject options of Spark's reader that are not supported here."""
     for key, value in stream.options.items():
         if key.lower() not in _LISTING | _OPTIONS[str(stream.format)]:
-            raise on_spark(name, f"options: {{{key}: {value}}}")
-    if option(stream, "multiline", "false") != "false":
-        raise on_spark(name, "options: {multiLine: true}")
+            raise on_spark(name, f"options: {{{key}: {value}}}", stream)
+
+
+def is_document(stream: FilesSource) -> bool:
+    """Whether a file is one JSON document instead of lines."""
+    return stream.format == "json" and option(stream, "multiline", "false") == "true"
 
 
 def option(stream: FilesSource, name: str, default: str) -> str:
@@ -44,6 +54,8 @@ def option(stream: FilesSource, name: str, default: str) -> str:
 def data_files(name: str, stream: FilesSource) -> list[Path]:
     """Return the files of a stream, sorted by path, as Spark lists them; reject a path without files."""
     kept, path = listed_files(name, stream), stream.path
+    if isinstance(stream, DeltaSource):
+        return kept  # the table has the columns
     if not kept and stream.schema is None:
         raise InvalidInputError(
             f"stream {name!r}: no files found in {path!r}, so the columns cannot be inferred. Add a file, correct the "
@@ -59,26 +71,30 @@ def listed_files(name: str, stream: FilesSource) -> list[Path]:
 
     A folder that disappears meanwhile is skipped.
     """
+    if isinstance(stream, DeltaSource):
+        from skyband.connectors.arrow.delta_log import table_files  # needs deltalake
+
+        return [Path(file.path) for file in table_files(name, stream)]
     path = stream.path
     if has_scheme(path):
-        raise on_spark(name, f"path {path!r}, which has a scheme,")
+        raise on_spark(name, f"path {path!r}, which has a scheme,", stream)
     if strange := re.search(r"[\[\]{}\\]", path):
-        raise on_spark(name, f"the character {strange[0]!r} in path {path!r}")
+        raise on_spark(name, f"the character {strange[0]!r} in path {path!r}", stream)
     found = [file for entry in glob.glob(path) for file in _below(name, stream, Path(entry))]
     pattern = option(stream, "pathglobfilter", "*")
     if strange := re.search(r"[\[\]{}\\]", pattern):
-        raise on_spark(name, f"the character {strange[0]!r} in options: {{pathGlobFilter: {pattern}}}")
+        raise on_spark(name, f"the character {strange[0]!r} in options: {{pathGlobFilter: {pattern}}}", stream)
     kept = sorted({file for file in found if fnmatchcase(file.name, pattern)}, key=str)
     for file in kept:
         if is_packed(file.name) and file.suffix.lower() not in _PACKED:
-            raise on_spark(name, f"the compression of {str(file)!r}")
+            raise on_spark(name, f"the compression of {str(file)!r}", stream)
     return kept
 
 
 def _below(name: str, stream: FilesSource, entry: Path) -> Iterator[Path]:
     """Yield the files of a file or folder."""
     if _is_hidden(entry.name):
-        raise on_spark(name, f"{str(entry)!r}, whose name begins with {entry.name[0]!r},")
+        raise on_spark(name, f"{str(entry)!r}, whose name begins with {entry.name[0]!r},", stream)
     if not entry.is_dir():
         yield entry
         return
@@ -95,7 +111,9 @@ def _below(name: str, stream: FilesSource, entry: Path) -> Iterator[Path]:
         elif recursive:
             yield from _below(name, stream, Path(child.path))
         else:
-            raise on_spark(name, f"the folder {child.path!r} inside of a data folder (Spark may read partitions there)")
+            raise on_spark(
+                name, f"the folder {child.path!r} inside of a data folder (Spark may read partitions there)", stream
+            )
 
 
 def _is_hidden(name: str) -> bool:

@@ -10,13 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.connectors.arrow.avro import AvroFiles
 from skyband.connectors.arrow.batches import FileReader, FileRows, declared_types
 from skyband.connectors.arrow.csv import CsvFiles
+from skyband.connectors.arrow.delta_rows import DeltaRows
 from skyband.connectors.arrow.json_lines import JsonFiles
 from skyband.connectors.arrow.parquet import ParquetFiles
 from skyband.connectors.arrow.paths import data_files, listed_files, on_spark, refuse_options
 from skyband.connectors.arrow.splits import Split
 from skyband.connectors.arrow.time_patterns import parse_times
+from skyband.connectors.delta_source import DeltaSource
 from skyband.connectors.files import FilesSource
 from skyband.data.arrow import one
 from skyband.errors import InvalidInputError, SkybandError, UnknownNameError
@@ -36,10 +39,17 @@ def open_files(name: str, stream: FilesSource, files: Sequence[Path], declared: 
 
     `declared` are the columns, if they are known; else those that the stream declares, if it does.
     """
+    if isinstance(stream, DeltaSource):
+        return DeltaRows(name, stream, declared)
     refuse_options(name, stream)
-    readers: dict[str | None, Callable[..., FileReader]] = {"parquet": ParquetFiles, "csv": CsvFiles, "json": JsonFiles}
+    readers: dict[str | None, Callable[..., FileReader]] = {
+        "parquet": ParquetFiles,
+        "csv": CsvFiles,
+        "json": JsonFiles,
+        "avro": AvroFiles,
+    }
     if stream.format not in readers:
-        raise on_spark(name, f"format {stream.format!r}")
+        raise on_spark(name, f"format {stream.format!r}", stream)
     return readers[stream.format](name, stream, files, declared_types(name, stream) if declared is None else declared)
 
 
@@ -75,7 +85,7 @@ class LocalRows:
 
         Columns of files that are `checked` are read in addition. `texts` are columns that may be dictionaries.
         """
-        if not isinstance(self.reader, ParquetFiles):
+        if not isinstance(self.reader, ParquetFiles | AvroFiles | DeltaRows):
             return self  # all cells of a line are parsed, to find malformed ones
         needed, computed = set(wanted), set[str]()
         for column, inputs in reversed(self._inputs):
@@ -179,5 +189,5 @@ class LocalRows:
             return compile_expression(f"try_cast({quoted} AS timestamp)", self._schema).evaluate
         parse = parse_times(pattern)
         if parse is None:
-            raise on_spark(self._name, f"time_format {pattern!r}")
+            raise on_spark(self._name, f"time_format {pattern!r}", self.stream)
         return lambda rows: parse(one(rows[name]))

@@ -29,10 +29,12 @@ class Split(NamedTuple):
     limit: int | None = None  # bytes of the file that are read at most, if it may have grown
 
 
-def splits_of(kind: str, files: Sequence[tuple[Path, int]], tasks: int, *, keep_empty: bool = False) -> list[Split]:
+def splits_of(
+    kind: str, files: Sequence[tuple[Path, int]], tasks: int, *, keep_empty: bool = False, whole: bool = False
+) -> list[Split]:
     """Split files of known sizes, so that each of `tasks` tasks can have an equal share of the bytes.
 
-    `keep_empty`: also return files without bytes, which Spark ignores.
+    `keep_empty`: also return files without bytes, which Spark ignores. `whole`: files are not split.
 
     >>> [(split.begin, split.end) for split in splits_of("json", [(Path(__file__), 10 << 20)], 2)]
     [(0, 5242880), (5242880, 10485760)]
@@ -46,8 +48,8 @@ def splits_of(kind: str, files: Sequence[tuple[Path, int]], tasks: int, *, keep_
         if kind == "parquet" and size > share // 2 and opened < MOST_OPENED:
             opened += 1
             found += _row_groups(file, size)
-        elif kind != "parquet":
-            found += _ranges(file, size, share)
+        elif kind != "parquet" and not whole:
+            found += _ranges(file, size, share)  # of lines, or of blocks
         else:
             found.append(Split(file, size=size))
     return found

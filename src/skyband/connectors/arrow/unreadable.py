@@ -81,7 +81,7 @@ class UnreadableFiles:
 
     def __init__(self, name: str, stream: FilesSource) -> None:
         self._name = name
-        self._noun = " as Parquet" if stream.format == "parquet" else ""
+        self._noun = {"parquet": " as Parquet", "avro": " as Avro"}.get(str(stream.format), "")
         self.are_skipped = stream.skips_unreadable
 
     def skipped(self, schema: pa.Schema, file: Path, error: UnreadableError, what: str, row: int = -1) -> FileRows:

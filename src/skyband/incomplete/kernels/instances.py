@@ -23,13 +23,15 @@ from skyband.incomplete.kernels import ladder as rungs
 from skyband.incomplete.kernels.attributes import AVG, Scoring, score_of
 from skyband.incomplete.kernels.ladder import Ladder, empty_ladder
 from skyband.incomplete.kernels.losses import Losses, empty_losses, lost_until, note_lost
-from skyband.incomplete.kernels.prospects import Prospects, is_worth_waiting
+from skyband.incomplete.kernels.prospects import LEVELS, LIVES, Prospects
 from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.lookup import EMPTY, Lookup, drop, empty_lookup, place_of, put
 from skyband.kernels.stream import DONE, Bools, Floats, Ints
 
 NONE = -1
 NEVER = -(2**63) + 1
+UNCOUNTED = -1  # as the number of dominators, see `_needs_no_counts`
+FEW = 1024  # objects of an answer up to which they are sorted by insertion
 _ULP = 2.0**-52
 
 # Instances.registers
@@ -199,12 +201,12 @@ def _row_of(terms: Terms, mask: int) -> int:
 
 @inner_kernel
 def _interval(
-    all_: Instances, terms: Terms, one: int, known: Ints, since: int, left: int, scratch: Scratch
+    all_: Instances, terms: Terms, one: int, known: Ints, since: int, left: int, covered: int, scratch: Scratch
 ) -> tuple[float, float]:
     """Return the current score of an instance and its upper bound.
 
     `known` are the counts of its object, including older instances. `since` is the time since the object was last seen,
-    `left` the remaining lifetime of the instance.
+    `left` the remaining lifetime of the instance, `covered` that of the previous instance of its object.
     """
     sums = all_.values[one]
     counts = all_.counts[one]
@@ -219,7 +221,7 @@ def _interval(
     if row == NONE:
         return current, _best_possible(terms, counts, reported, current, scratch)
     if terms.prospects.gains.size:
-        return current, _best_prospect(terms, current, mask, counts.size, since, left)
+        return current, _best_prospect(terms, current, mask, counts.size, since, left, covered)
     if terms.tails.shape[1] == 0:
         best = _best_expected(terms, counts, since, mask, row, scratch)
     else:
@@ -228,19 +230,17 @@ def _interval(
 
 
 @inner_kernel
-def _best_prospect(terms: Terms, current: float, mask: int, streams: int, since: int, left: int) -> float:
+def _best_prospect(terms: Terms, current: float, mask: int, streams: int, since: int, left: int, covered: int) -> float:
     """Return the highest score that is worth waiting for."""
     number = 0
     for stream in range(streams):
         number += mask >> stream & 1
-    age = _age(terms, since)
-    life = _age(terms, left)
-    best = current + terms.prospects.gains[number, age, life]
-    if best < terms.hurdle:
-        return current
-    if current < terms.hurdle and not is_worth_waiting(terms.prospects, number, age, life, current, terms.hurdle):
-        return current
-    return best
+    level = 0
+    while level < LEVELS - 1 and covered > left - (left >> (level + 1)):
+        level += 1
+    life = min((since + left) * LIVES // terms.size, LIVES - 1)
+    best = current + terms.prospects.gains[level, number, life, _age(terms, since)]
+    return best if best >= terms.hurdle else current
 
 
 @inner_kernel
@@ -413,12 +413,24 @@ def _prune(all_: Instances, one: int) -> None:
 
 
 @inner_kernel
+def _needs_no_counts(all_: Instances, k: int) -> bool:
+    """Return whether no instance can have k dominators, because there are not more objects than that.
+
+    Approximate methods then skip the counts, which would take quadratic time. `reconsider` counts dominators when there
+    are more objects.
+    """
+    return all_.lost.size > 0 and all_.registers[OBJECTS] <= k
+
+
+@inner_kernel
 def _count_up(all_: Instances, terms: Terms, owner: int, since: int, until: int, floor: float, current: float) -> None:
     """Increment the dominator counts after an instance's score rose from `floor` to `current`.
 
     This affects instances with `best` in between. The instance represents its object for instances whose last window is
     in ``(since, until]``.
     """
+    if _needs_no_counts(all_, terms.k):
+        return
     best = all_.best
     low = rungs.rung_of(best, floor)
     high = rungs.rung_of(best, current)
@@ -440,6 +452,7 @@ def _count_up(all_: Instances, terms: Terms, owner: int, since: int, until: int,
                 since < node[rungs.UNTIL] <= until
                 and floor <= best.values[other] < current
                 and all_.owners[other] != owner
+                and all_.dominators[other] != UNCOUNTED
             )
             if passed:
                 all_.dominators[other] += 1
@@ -486,7 +499,11 @@ def _judge(all_: Instances, k: int, one: int, best: float) -> None:
     epoch = all_.epochs[one]
     rungs.take(all_.best, one)
     rungs.put(all_.best, one, best, epoch)
-    if best < old:
+    if _needs_no_counts(all_, k):
+        all_.dominators[one] = UNCOUNTED
+    elif all_.dominators[one] == UNCOUNTED:
+        return
+    elif best < old:
         all_.dominators[one] += _dominators(all_, k, owner, epoch, best, old)
     else:  # likely scores can rise, best possible scores cannot
         all_.dominators[one] = _dominators(all_, k, owner, epoch, best, np.inf)
@@ -507,7 +524,8 @@ def _update(all_: Instances, terms: Terms, scratch: Scratch, owner: int, stream:
         old_current = all_.current.values[one]
         epoch = all_.epochs[one]
         known, left = all_.counts[all_.oldest[owner]], _left(terms, epoch, all_.lasts[owner])
-        current, best = _interval(all_, terms, one, known, 0, left, scratch)
+        covered = 0 if since == NEVER else _left(terms, since, all_.lasts[owner])
+        current, best = _interval(all_, terms, one, known, 0, left, covered, scratch)
         if current != old_current:
             rungs.take(all_.current, one)
             rungs.put(all_.current, one, current, epoch)
@@ -539,7 +557,8 @@ def _create(
     first = all_.oldest[owner]
     known = all_.counts[one if first == NONE else first]
     left = _left(terms, epoch, all_.lasts[owner])
-    current, best = _interval(all_, terms, one, known, 0, left, scratch)
+    covered = 0 if since == NEVER else _left(terms, since, all_.lasts[owner])
+    current, best = _interval(all_, terms, one, known, 0, left, covered, scratch)
     newest = registers[LAST]
     registers[FREE] = all_.after[one]
     registers[HELD] += 1
@@ -566,7 +585,10 @@ def _create(
     rungs.put(all_.best, one, best, epoch)
     # No instance lives longer; only those created since the previous window live as long.
     as_long = newest != NONE and all_.epochs[newest] >= epoch
-    all_.dominators[one] = _dominators(all_, terms.k, owner, epoch, best, np.inf) if as_long else 0
+    if _needs_no_counts(all_, terms.k):
+        all_.dominators[one] = UNCOUNTED
+    else:
+        all_.dominators[one] = _dominators(all_, terms.k, owner, epoch, best, np.inf) if as_long else 0
     _count_up(all_, terms, owner, since, epoch, -np.inf, current)
     if all_.dominators[one] >= terms.k:
         _prune(all_, one)
@@ -659,21 +681,61 @@ def _ranks_before(all_: Instances, one: int, other: int) -> bool:
 
 
 @inner_kernel
-def _offer(all_: Instances, slots: Ints, count: int, most: int, one: int) -> int:
-    """Insert an instance into the list of the best so far if it qualifies. Return the length of the list."""
-    if count == most and not _ranks_before(all_, one, slots[count - 1]):
-        return count
-    at = min(count, most - 1)
-    while at > 0 and _ranks_before(all_, one, slots[at - 1]):
-        slots[at] = slots[at - 1]
-        at -= 1
+def _sink(all_: Instances, slots: Ints, at: int, count: int, one: int) -> None:
+    """Put an instance into the heap of the first `count` slots, at `at` or below it. The worst is on top."""
+    while True:
+        child = 2 * at + 1
+        if child >= count:
+            break
+        if child + 1 < count and _ranks_before(all_, slots[child], slots[child + 1]):
+            child += 1
+        if not _ranks_before(all_, one, slots[child]):
+            break
+        slots[at] = slots[child]
+        at = child
     slots[at] = one
-    return min(count + 1, most)
+
+
+@inner_kernel
+def _offer(all_: Instances, slots: Ints, count: int, most: int, one: int) -> int:
+    """Add an instance to the best so far if it qualifies. Return their number.
+
+    A few are kept sorted: instances come almost in order, so that takes the least time. More become a heap when there
+    are as many as possible.
+    """
+    if most <= FEW:
+        if count == most and not _ranks_before(all_, one, slots[count - 1]):
+            return count
+        at = min(count, most - 1)
+        while at > 0 and _ranks_before(all_, one, slots[at - 1]):
+            slots[at] = slots[at - 1]
+            at -= 1
+        slots[at] = one
+        return min(count + 1, most)
+    if count == most:
+        if _ranks_before(all_, one, slots[0]):
+            _sink(all_, slots, 0, count, one)
+        return count
+    slots[count] = one
+    count += 1
+    if count == most:
+        for at in range(count // 2 - 1, -1, -1):
+            _sink(all_, slots, at, count, slots[at])
+    return count
+
+
+@inner_kernel
+def _sort_heap(all_: Instances, slots: Ints, count: int) -> None:
+    """Sort a heap, best first."""
+    for last in range(count - 1, 0, -1):
+        worst = slots[0]
+        _sink(all_, slots, 0, last, slots[last])
+        slots[last] = worst
 
 
 @inner_kernel
 def _pick(all_: Instances, k: int, first: int, slots: Ints) -> int:
-    """Write the best objects to `slots` and return their number.
+    """Write the best objects to `slots`, best first, and return their number.
 
     Each is represented by its oldest instance with an epoch from `first` on. An instance that was removed would not be
     among them: those that dominate it are in every window with it.
@@ -688,9 +750,14 @@ def _pick(all_: Instances, k: int, first: int, slots: Ints) -> int:
             if all_.epochs[one] >= first and (all_.older[one] == NONE or all_.epochs[all_.older[one]] < first):
                 count = _offer(all_, slots, count, most, one)
             one = current.nodes[one, rungs.AFTER]
-        if count == most and current.values[slots[count - 1]] >= current.steps[rung]:
+        if count == most and current.values[slots[count - 1 if most <= FEW else 0]] >= current.steps[rung]:
             break
         rung -= 1
+    if most > FEW:
+        if count < most:
+            for at in range(count // 2 - 1, -1, -1):
+                _sink(all_, slots, at, count, slots[at])
+        _sort_heap(all_, slots, count)
     return count
 
 
@@ -794,8 +861,14 @@ def reconsider(all_: Instances, terms: Terms, scratch: Scratch, now: int, elapse
         since, left = now - all_.lasts[owner], _left(terms, all_.epochs[one], now)
         if terms.prospects.follows.size and all_.older[one] == NONE:
             _note_waiting(known, terms, since, elapsed)
-        _, best = _interval(all_, terms, one, known, since, left, scratch)
+        older = all_.older[one]
+        covered = 0 if older == NONE else _left(terms, all_.epochs[older], now)
+        _, best = _interval(all_, terms, one, known, since, left, covered, scratch)
         _judge(all_, terms.k, one, best)
+        if _needs_no_counts(all_, terms.k):
+            all_.dominators[one] = UNCOUNTED
+        elif all_.dominators[one] == UNCOUNTED:
+            all_.dominators[one] = _dominators(all_, terms.k, owner, all_.epochs[one], best, np.inf)
         if all_.dominators[one] >= terms.k:
             _prune(all_, one)
         one = following
@@ -804,6 +877,8 @@ def reconsider(all_: Instances, terms: Terms, scratch: Scratch, now: int, elapse
 @kernel
 def kth_score(all_: Instances, terms: Terms, scratch: Scratch) -> float:
     """Return the k-th best score at this time, minus infinity if there are fewer than k objects."""
+    if all_.registers[OBJECTS] < terms.k:
+        return -np.inf
     count = _pick(all_, terms.k, NEVER, scratch.slots)
     return all_.current.values[scratch.slots[count - 1]] if count == terms.k else -np.inf
 

@@ -92,6 +92,8 @@ class Engine(ABC):
     shares: ClassVar[bool] = False
     #: Whether it supports ``ties="rank"``. The published algorithms require a total order.
     ranks_ties: ClassVar[bool] = False
+    #: Whether it supports `distinct`. The published algorithms count rows, not entities.
+    takes_distinct: ClassVar[bool] = False
     #: Whether it supports irregular windows. The published algorithms require one size and one slide.
     takes_lists: ClassVar[bool] = False
 
@@ -230,6 +232,16 @@ class Engine(ABC):
                 raise UnsupportedError(
                     f"{query.name!r} has ties='rank', which {cls.name} does not support: it drops objects that tie "
                     "with the k-th. Use algorithm='panes'."
+                )
+
+    @classmethod
+    def refuse_distinct(cls, queries: Sequence[TopK]) -> None:
+        """Reject queries with `distinct` if the algorithm does not support them."""
+        for query in queries:
+            if query.distinct is not None and not cls.takes_distinct:
+                raise UnsupportedError(
+                    f"{query.name!r} has distinct={query.distinct!r}, which {cls.name} does not support: it counts "
+                    "better rows, and k better rows may belong to one entity. Use algorithm='panes'."
                 )
 
     @classmethod

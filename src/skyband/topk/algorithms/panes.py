@@ -57,6 +57,7 @@ class Panes(Engine):
     shares = True
     ranks_ties = True
     takes_lists = True
+    takes_distinct = True
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)

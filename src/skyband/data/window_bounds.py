@@ -8,25 +8,24 @@ from typing import Any
 import numpy as np
 
 from skyband.kernels.stream import Ints
-from skyband.topk.query import TopK
 from skyband.windows import NEVER, IrregularWindows, SlidingWindow
 
-__all__ = ["all_sliding", "cells_between", "irregular_of", "last_ends", "starts_of", "steps_after"]
+__all__ = ["all_sliding", "cells_between", "irregular_of", "last_ends", "next_bounds", "starts_of", "steps_after"]
 
 _STEPS = 8192  # positions so many slides apart are looked up in different pages: a long silence needs no memory
 
 
-def all_sliding(queries: Sequence[TopK]) -> bool:
+def all_sliding(queries: Sequence[Any]) -> bool:
     """Whether all these queries have sliding windows."""
     return all(isinstance(query.window, SlidingWindow) for query in queries)
 
 
-def irregular_of(queries: Sequence[TopK]) -> list[IrregularWindows]:
+def irregular_of(queries: Sequence[Any]) -> list[IrregularWindows]:
     """The distinct irregular windows of these queries."""
     return list(dict.fromkeys(query.window for query in queries if isinstance(query.window, IrregularWindows)))
 
 
-def last_ends(queries: Sequence[TopK], newest: int) -> Ints:
+def last_ends(queries: Sequence[Any], newest: int) -> Ints:
     """Per query: the largest end that a stream finished after `newest` reports.
 
     >>> import skyband as sb
@@ -37,7 +36,7 @@ def last_ends(queries: Sequence[TopK], newest: int) -> Ints:
     return np.array([query.window.last_end(newest) for query in queries], np.int64)
 
 
-def starts_of(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
+def starts_of(queries: Sequence[Any], places: Ints, ends: Ints) -> Ints:
     """Return the starts of windows that end at `ends`; `places` contains the index of each window's query.
 
     >>> import skyband as sb
@@ -54,7 +53,7 @@ def starts_of(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
     return starts
 
 
-def steps_after(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
+def steps_after(queries: Sequence[Any], places: Ints, ends: Ints) -> Ints:
     """Distance to the next window end of the same query; 0 on a count axis, where no window is empty."""
     slides = [query.window.slide if isinstance(query.window, SlidingWindow) else 0 for query in queries]
     if queries[0].axis == "count":
@@ -69,7 +68,7 @@ def steps_after(queries: Sequence[TopK], places: Ints, ends: Ints) -> Ints:
     return steps
 
 
-def cells_between(queries: Sequence[TopK], positions: Ints, *, starts: bool = False) -> Ints:
+def cells_between(queries: Sequence[Any], positions: Ints, *, starts: bool = False) -> Ints:
     """A number per position that changes if an irregular window ends between two positions, or at the later one.
 
     With `starts`, it changes if a start is between them, or at the earlier one.
@@ -98,4 +97,20 @@ def _by_page(window: IrregularWindows, positions: Ints) -> Iterator[tuple[Ints, 
 def _next(ordered: Ints, positions: Ints, side: Any) -> Ints:
     """Return the first of these ascending numbers after each position (right), or at it (left)."""
     found: Ints = np.append(ordered, NEVER)[np.searchsorted(ordered, positions, side=side)]
+    return found
+
+
+def next_bounds(windows: Sequence[IrregularWindows], positions: Ints) -> Ints:
+    """Return the first start or end of one of these windows after each position.
+
+    >>> from skyband.calendar_windows import CumulativeWindows
+    >>> next_bounds([CumulativeWindows(size=30, slide=10)], np.array([0, 9, 10, 29])).tolist()
+    [10, 10, 20, 30]
+    """
+    found = np.full(positions.size, NEVER)
+    for window in windows:
+        for some, starts, ends in _by_page(window, positions):
+            mine = positions[some]
+            bounds = np.minimum(_next(starts, mine, "right"), _next(ends, mine, "right"))
+            found[some] = np.minimum(found[some], bounds)
     return found

@@ -1,0 +1,170 @@
+"""Writes answers to a Delta table. The number of a micro-batch is an application transaction of its commit."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import monotonic, time
+from typing import Any
+
+import pyarrow as pa
+
+from skyband.connectors.table_writer import Committed, TableWriter
+from skyband.errors import MissingDependencyError
+from skyband.queries import Query
+from skyband.sharding.delivery import TaskFile
+
+try:
+    from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+    from deltalake.exceptions import CommitFailedError, TableNotFoundError
+    from deltalake.transaction import AddAction
+except ImportError as error:
+    raise MissingDependencyError(
+        f"a sink of type delta needs deltalake ({error}). Install it with: pip install 'skyband[delta]'"
+    ) from None
+
+__all__ = ["DeltaWriter"]
+
+_LOG = logging.getLogger(__name__)
+_SEARCHED = 100  # commits in which the queries of the last micro-batch are searched first
+
+
+class DeltaWriter(TableWriter):
+    """Appends answers to a Delta table. The parameters are the keys of `skyband.sinks.Delta`; `compact` in seconds.
+
+    >>> writer = DeltaWriter("answers", "trades/answers", queries)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        path: str,
+        key: str,
+        queries: Sequence[Query],
+        *,
+        options: Mapping[str, Any] | None = None,
+        retry: float = 60,
+        compact: float | None = None,
+        by_tasks: bool = False,
+    ) -> None:
+        super().__init__(f"Delta table {path!r}", key, queries, retry, by_tasks=by_tasks)
+        self._path, self._options = path, {name: str(value) for name, value in (options or {}).items()}
+        self._table: Any = None
+        self._every, self._compacted = compact, monotonic()
+        self._compaction: threading.Thread | None = None
+
+    def take(self, batch: int, rows: pa.Table) -> None:
+        """Append the answers of a micro-batch, unless the table already has them; start a compaction if it is due."""
+        super().take(batch, rows)
+        if self._every is not None and monotonic() >= self._compacted + self._every:
+            self._compacted = monotonic()
+            if self._compaction is None or not self._compaction.is_alive():
+                self._compaction = threading.Thread(target=self.compact, name="skyband-delta-compaction", daemon=True)
+                self._compaction.start()
+
+    def compact(self) -> None:
+        """Merge small files. Appends of this stream do not conflict with it."""
+        try:
+            self._load().optimize.compact()
+        except Exception as error:  # answers are complete without it
+            _LOG.warning("%s: small files were not merged: %s", self, str(error).partition("\n")[0])
+
+    def close(self) -> None:
+        """Wait for a compaction that is running."""
+        if self._compaction is not None:
+            self._compaction.join()
+
+    def _load(self) -> Any:
+        return DeltaTable(self._path, storage_options=self._options)
+
+    def _open(self) -> bool:
+        try:
+            if self._table is None:
+                self._table = self._load()
+            else:
+                self._table.update_incremental()
+            # A table that was removed is not noticed by an update.
+            if not DeltaTable.is_deltatable(self._path, storage_options=self._options):
+                self._table = None
+        except TableNotFoundError:
+            self._table = None
+        return self._table is not None
+
+    def _create(self, schema: pa.Schema) -> None:
+        DeltaTable.create(self._path, schema, storage_options=self._options)
+
+    def _schema(self) -> pa.Schema:
+        return pa.schema(self._table.schema().to_arrow())
+
+    def _read_committed(self) -> Committed:
+        epoch = self._table.transaction_version(f"skyband/{self._key}") or 0
+        batch = self._table.transaction_version(self._id(epoch))
+        if batch is None:
+            return Committed(epoch)
+        return Committed(epoch, batch, self._queries_of(epoch, batch))
+
+    def _queries_of(self, epoch: int, batch: int) -> frozenset[str]:
+        """Return the queries in the commit of the last micro-batch; all of them if it is not found."""
+        if self._committed is not None and self._committed[:2] == (epoch, batch):
+            return self._committed.queries
+        wanted = {"skyband.key": self._key, "skyband.epoch": str(epoch), "skyband.batch": str(batch)}
+        for limit in (_SEARCHED, None):
+            for commit in self._table.history(limit):
+                if all(commit.get(name) == value for name, value in wanted.items()):
+                    return frozenset(commit["skyband.queries"].split())
+        return frozenset(self._queries.values())
+
+    def _append(self, rows: pa.Table, committed: Committed) -> None:
+        known = set(self._schema().names)
+        write_deltalake(
+            self._table,
+            rows,
+            mode="append",
+            schema_mode=None if known == set(rows.column_names) else "merge",
+            storage_options=self._options,
+            commit_properties=self._properties(committed, Transaction(self._id(committed.epoch), committed.batch)),
+        )
+
+    def _add_files(self, files: Sequence[TaskFile], schema: pa.Schema, committed: Committed) -> None:
+        new = [field for field in schema if field.name not in self._schema().names]
+        if new:  # a separate commit; if the next one fails, the columns are empty
+            self._table.alter.add_columns(Schema.from_arrow(pa.schema(new)).fields)
+        now = int(time() * 1000)
+        actions = [
+            AddAction(Path(file.path).name, file.bytes, {}, now, True, json.dumps({"numRecords": file.rows}))
+            for file in files
+        ]
+        self._table.create_write_transaction(
+            actions,
+            "append",
+            self._table.schema(),
+            commit_properties=self._properties(committed, Transaction(self._id(committed.epoch), committed.batch)),
+        )
+
+    def _folder(self) -> str:
+        return self._path
+
+    def _remove(self, names: Sequence[str], committed: Committed) -> None:
+        listed = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
+        epoch = Transaction(f"skyband/{self._key}", committed.epoch)
+        self._table.delete(f"query in ({listed})", commit_properties=self._properties(committed, epoch))
+
+    def _properties(self, committed: Committed, transaction: Any) -> Any:
+        about = {
+            "skyband.key": self._key,
+            "skyband.epoch": str(committed.epoch),
+            "skyband.batch": str(committed.batch),
+            "skyband.queries": " ".join(sorted(committed.queries)),
+        }
+        return CommitProperties(custom_metadata=about, app_transactions=[transaction])
+
+    def _id(self, epoch: int) -> str:
+        return f"skyband/{self._key}/{epoch}"
+
+    def _transient(self, error: Exception) -> str | None:
+        is_transient = isinstance(error, CommitFailedError) or (
+            isinstance(error, OSError) and not isinstance(error, PermissionError)
+        )
+        return str(error).partition("\n")[0] if is_transient else None

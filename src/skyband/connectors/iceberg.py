@@ -1,0 +1,137 @@
+"""Iceberg sink: appends answers to an Iceberg table. The writer needs pyiceberg; it is imported when it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from pydantic import Field
+
+from skyband.connectors.secrets import SecretsRule, shown_address
+from skyband.connectors.section import Wrong
+from skyband.connectors.server import seconds
+from skyband.connectors.sink import SinkModel
+from skyband.connectors.values import Gap, Scalar, Text
+from skyband.paths import absolute, has_scheme
+
+if TYPE_CHECKING:
+    from skyband.connectors.iceberg_writer import IcebergWriter
+    from skyband.sharding.delivery import Opening
+
+__all__ = ["IcebergSink"]
+
+_SQLITE = "sqlite:///"
+
+
+class IcebergSink(SinkModel):
+    """Appends answers to an Iceberg table, one commit per micro-batch. Creates the table if it does not exist.
+
+    >>> sink = IcebergSink(table="sales.answers", catalog="sqlite:///catalog.db", warehouse="warehouse")
+    >>> sink.settled(Path("/work")).catalog
+    'sqlite:////work/catalog.db'
+    """
+
+    missing: ClassVar[Mapping[str, str]] = {
+        "table": "name the table to write answers to",
+        "catalog": "set the address of the catalog",
+    }
+    secrets_rule: ClassVar[SecretsRule | None] = SecretsRule("write ${NAME} and set NAME in the environment.")
+
+    type: Literal["iceberg"] = Field(default="iceberg", description="an Iceberg table")
+    table: Text = Field(
+        description="The table, with its namespace; {stream} is replaced with the stream's name. Created if it does "
+        "not exist.",
+        examples=["sales.answers", "sales.{stream}"],
+    )
+    catalog: Text = Field(
+        repr=False,
+        description="The address of the catalog: sqlite:///FILE or postgresql://… for a database, http://… or "
+        "https://… for a REST catalog. A password in it must come from the environment.",
+        examples=["sqlite:///catalog.db", "https://catalog.example"],
+    )
+    catalog_name: Text | None = Field(
+        default=None,
+        description="The name of the catalog, which is part of a table's name in a database. Default: default.",
+        examples=["default"],
+    )
+    warehouse: Text | None = Field(
+        default=None,
+        description="The folder or address in which a catalog in a database creates tables. Relative to the folder of "
+        "the workload file. A REST catalog may ignore it.",
+        examples=["warehouse", "s3://bucket/warehouse"],
+    )
+    options: dict[str, Scalar] = Field(
+        default={},
+        repr=False,
+        description="Properties of pyiceberg's catalog and file system. Secrets must come from the environment.",
+        examples=[{"s3.region": "eu-central-1"}],
+    )
+    retry: Gap | None = Field(
+        default=None,
+        description="How long to retry a commit while the catalog or storage is unavailable, before the stream stops. "
+        "Default: 60 seconds.",
+        examples=["5 minutes"],
+    )
+
+    writers: Literal["driver", "tasks"] | None = Field(
+        default=None,
+        description="What writes files. driver: all answers of a micro-batch pass through the driver process. tasks: "
+        "tasks of Spark write large answers, and the driver process commits them; the table must be in a folder that "
+        "all machines share. Default: driver.",
+    )
+
+    @classmethod
+    def rules(cls, raw: Mapping[str, Any]) -> Wrong:
+        """Check that the table has a namespace, and that a catalog in a database has a warehouse."""
+        table, catalog = raw.get("table"), raw.get("catalog")
+        if (
+            isinstance(table, str)
+            and table.strip()
+            and not all(part.strip() for part in [*table.split("."), table][:2])
+        ):
+            yield "table", f"{table!r} is not a table name; write namespace.table, such as sales.answers."
+        elif isinstance(table, str) and table.strip() and "." not in table:
+            yield "table", f"{table!r} has no namespace; write namespace.table, such as sales.{table}."
+        if isinstance(catalog, str) and catalog.strip():
+            if not has_scheme(catalog):
+                shown = shown_address(catalog)
+                yield "catalog", f"{shown!r} is not an address of a catalog; write sqlite:///FILE or https://host."
+            elif not catalog.startswith(("http://", "https://")) and raw.get("warehouse") is None:
+                yield "warehouse", "is missing; a catalog in a database needs a folder for its tables."
+        if raw.get("writers") == "tasks" and (raw.get("warehouse") is None or has_scheme(raw["warehouse"])):
+            yield "writers", "tasks requires a warehouse without a scheme, in a folder that all machines share."
+
+    def open(self, opening: Opening) -> IcebergWriter:
+        """Return a writer to the table."""
+        from skyband.connectors.iceberg_writer import IcebergWriter
+
+        properties = {**self.options, "uri": self.catalog}
+        if self.warehouse is not None:
+            properties["warehouse"] = self.warehouse if has_scheme(self.warehouse) else f"file://{self.warehouse}"
+        return IcebergWriter(
+            self.table.replace("{stream}", opening.stream),
+            f"{opening.stream}.{self.output}",
+            opening.queries(self.queries),
+            properties=properties,
+            catalog=self.catalog_name or "default",
+            retry=seconds(self.retry or "60 seconds"),
+            by_tasks=self.writers == "tasks",
+        )
+
+    def settled(self, folder: Path) -> Self:
+        """Return a copy with absolute paths of a catalog in a file and of the warehouse."""
+        file = self.catalog.removeprefix(_SQLITE)
+        catalog = f"{_SQLITE}{absolute(file, folder)}" if self.catalog.startswith(_SQLITE) else self.catalog
+        warehouse = None if self.warehouse is None else absolute(self.warehouse, folder)
+        return self.model_copy(update={"catalog": catalog, "warehouse": warehouse})
+
+    @property
+    def place(self) -> str:
+        """The table."""
+        return self.table
+
+    @property
+    def target(self) -> str:
+        """The table and the catalog."""
+        return f" to table {self.table} of {shown_address(self.catalog)}"

@@ -1,0 +1,131 @@
+"""Writes answers to an Iceberg table. The number of a micro-batch is a table property of the same commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from skyband.connectors.table_writer import Committed, TableWriter
+from skyband.errors import MissingDependencyError
+from skyband.queries import Query
+from skyband.sharding.delivery import TaskFile
+
+try:
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        CommitStateUnknownException,
+        NoSuchTableError,
+        ServerError,
+        ServiceUnavailableError,
+    )
+    from pyiceberg.expressions import In
+    from requests import ConnectionError as Unreachable
+    from requests import Timeout
+except ImportError as error:
+    raise MissingDependencyError(
+        f"a sink of type iceberg needs pyiceberg ({error}). Install it with: pip install 'skyband[iceberg]'"
+    ) from None
+
+__all__ = ["IcebergWriter"]
+
+# A commit whose result is unknown is attempted again: the property shows whether it was made.
+_TRANSIENT = (
+    CommitFailedException,
+    CommitStateUnknownException,
+    ServerError,
+    ServiceUnavailableError,
+    Timeout,
+    Unreachable,
+)
+
+
+class IcebergWriter(TableWriter):
+    """Appends answers to an Iceberg table. `catalog` and `properties` are those of pyiceberg.
+
+    >>> writer = IcebergWriter("sales.answers", "trades.answers", queries, properties={})  # doctest: +SKIP
+    """
+
+    narrowest = 32
+
+    def __init__(
+        self,
+        table: str,
+        key: str,
+        queries: Sequence[Query],
+        *,
+        properties: Mapping[str, Any],
+        catalog: str = "default",
+        retry: float = 60,
+        by_tasks: bool = False,
+    ) -> None:
+        super().__init__(f"Iceberg table {table!r}", key, queries, retry, by_tasks=by_tasks)
+        self._name, self._properties = table, {name: str(value) for name, value in properties.items()}
+        self._catalog_name = catalog
+        self._catalog: Any = None
+        self._table: Any = None
+
+    def _open(self) -> bool:
+        if self._catalog is None:
+            self._catalog = load_catalog(self._catalog_name, **self._properties)
+        try:
+            self._table = self._catalog.load_table(self._name)
+        except NoSuchTableError:
+            self._table = None
+        return self._table is not None
+
+    def _create(self, schema: pa.Schema) -> None:
+        self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
+        self._catalog.create_table(self._name, schema)
+
+    def _schema(self) -> pa.Schema:
+        schema: pa.Schema = self._table.schema().as_arrow()
+        return schema
+
+    def _read_committed(self) -> Committed:
+        epoch, batch, *queries = (self._table.properties.get(self._property) or "0 -1").split()
+        return Committed(int(epoch), int(batch), frozenset(queries))
+
+    def _append(self, rows: pa.Table, committed: Committed) -> None:
+        new = set(rows.column_names) - set(self._schema().names)
+        with self._table.transaction() as changes:
+            if new:
+                changes.update_schema().union_by_name(rows.schema).commit()
+            changes.append(rows)
+            changes.set_properties({self._property: _text(committed)})
+
+    def _add_files(self, files: Sequence[TaskFile], schema: pa.Schema, committed: Committed) -> None:
+        with self._table.transaction() as changes:
+            if set(schema.names) - set(self._schema().names):
+                changes.update_schema().union_by_name(schema).commit()
+            # The names are new, so no search for duplicates in all files of the table is needed.
+            changes.add_files([f"file://{file.path}" for file in files], check_duplicate_files=False)
+            changes.set_properties({self._property: _text(committed)})
+
+    def _folder(self) -> str:
+        return f"{self._table.location().removeprefix('file://')}/data"
+
+    def _remove(self, names: Sequence[str], committed: Committed) -> None:
+        with self._table.transaction() as changes:
+            changes.delete(In("query", set(names)))
+            changes.set_properties({self._property: _text(committed)})
+
+    @property
+    def _property(self) -> str:
+        return f"skyband.{self._key}"
+
+    def _transient(self, error: Exception) -> str | None:
+        if isinstance(error, _TRANSIENT) or type(error).__module__.startswith("sqlalchemy") or _is_full(error):
+            return str(error).partition("\n")[0] or type(error).__name__
+        return None
+
+
+def _is_full(error: Exception) -> bool:
+    """Whether an error is of the storage, and not of permissions."""
+    return isinstance(error, OSError) and not isinstance(error, PermissionError)
+
+
+def _text(committed: Committed) -> str:
+    return " ".join([str(committed.epoch), str(committed.batch), *sorted(committed.queries)])

@@ -1,0 +1,223 @@
+"""Writers of Delta and Iceberg tables: each micro-batch once, wherever it is interrupted; problems at the start."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pyarrow as pa
+import pytest
+
+import skyband as sb
+from tests.connectors.tables.places import KINDS, QUERY, catalog_of, opened, rows_in
+
+OTHER = sb.TopK(name="other", k=2, size="1 minute", by="size")
+TIME = pa.timestamp("us", "UTC")
+
+
+def answers(batch, queries=("big",), **more):
+    n = len(queries)
+    ends = pa.array([batch * 60_000_000] * n, TIME)
+    columns = {"query": list(queries), "window_end": ends, "rank": pa.array([1] * n, pa.int32()), "score": [1.5] * n}
+    return pa.table({**columns, **more})
+
+
+def numbers(kind, folder, query="big"):
+    found = rows_in(kind, folder).to_pylist()
+    return sorted(int(row["window_end"].timestamp()) // 60 for row in found if row["query"] == query)
+
+
+def ready(kind, folder, rows=None, **more):
+    writer = opened(kind, folder, **more)
+    writer.reach()
+    writer.prepare((answers(0) if rows is None else rows).slice(0, 0))
+    return writer
+
+
+class Killed(BaseException):
+    """Ends a process at this point."""
+
+
+def interrupt(kind, monkeypatch, place):
+    """Let the next commit fail: before it, or after it, when the writer has not yet noticed."""
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    from skyband.connectors import delta_writer
+
+    owner, name = (delta_writer, "write_deltalake") if kind == "delta" else (SqlCatalog, "commit_table")
+    real = getattr(owner, name)
+
+    def once(*args, **more):
+        monkeypatch.setattr(owner, name, real)
+        if place == "after":
+            real(*args, **more)
+        raise Killed
+
+    monkeypatch.setattr(owner, name, once)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_batch_is_written_once_wherever_a_process_is_killed(tmp_path, monkeypatch, kind):
+    rng, writer = random.Random(7), ready(kind, tmp_path)
+    for batch in range(8):
+        while rng.random() < 0.6:
+            interrupt(kind, monkeypatch, rng.choice(["before", "after"]))
+            try:
+                writer.take(batch, answers(batch))
+            except Killed:
+                writer = ready(kind, tmp_path)  # the next process repeats the batch
+            else:
+                monkeypatch.undo()  # the batch was there already
+                break
+        writer.take(batch, answers(batch))
+    assert numbers(kind, tmp_path) == list(range(8))
+    assert [path.name[-8:] for path in ready(kind, tmp_path).files()] == ["00000007"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_repeated_batch_adds_only_the_answers_of_new_and_changed_queries(tmp_path, kind):
+    ready(kind, tmp_path).take(3, answers(3))
+    writer = ready(kind, tmp_path, queries=[QUERY, OTHER])
+    writer.take(3, answers(3, ["big", "other"]))
+    writer.take(3, answers(3, ["big", "other"]))
+    assert (numbers(kind, tmp_path), numbers(kind, tmp_path, "other")) == ([3], [3])
+    changed = sb.TopK(name="other", k=9, size="1 minute", by="size")
+    ready(kind, tmp_path, queries=[QUERY, changed]).take(3, answers(3, ["big", "other"]))
+    assert (numbers(kind, tmp_path), numbers(kind, tmp_path, "other")) == ([3], [3, 3])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_answers_are_removed_and_batches_begin_again(tmp_path, kind):
+    foreign = ready(kind, tmp_path, queries=[OTHER], stream="t")
+    foreign.take(5, answers(5, ["other"]))
+    writer = ready(kind, tmp_path)
+    assert not writer.holds_rows()  # the other stream's rows are not its own
+    for batch in range(3):
+        writer.take(batch, answers(batch))
+    assert writer.holds_rows()
+    writer.clear()
+    assert not writer.holds_rows()
+    writer = ready(kind, tmp_path)
+    assert not writer.files()
+    writer.take(0, answers(0))
+    assert (numbers(kind, tmp_path), numbers(kind, tmp_path, "other")) == ([0], [5])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_column_is_added_and_an_absent_one_is_null(tmp_path, kind):
+    writer = ready(kind, tmp_path)
+    writer.take(0, answers(0))
+    writer.take(1, answers(1, symbol=["a"]))
+    writer.take(2, answers(2))
+    found = sorted((row["window_end"], row["symbol"]) for row in rows_in(kind, tmp_path).to_pylist() if row["symbol"])
+    assert len(found) == 1
+    assert numbers(kind, tmp_path) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_schema_that_does_not_fit_is_reported_before_anything_is_written(tmp_path, kind):
+    ready(kind, tmp_path).take(0, answers(0))
+    writer = opened(kind, tmp_path)
+    writer.reach()
+    with pytest.raises(sb.InvalidInputError, match=r"column 'score' has type double, but answers have .*string"):
+        writer.prepare(answers(1).set_column(3, "score", pa.array(["x"])))
+    assert numbers(kind, tmp_path) == [0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_that_disappears_is_not_created_again(tmp_path, kind):
+    import shutil
+
+    writer = ready(kind, tmp_path)
+    writer.take(0, answers(0))
+    if kind == "delta":
+        shutil.rmtree(tmp_path / "answers")
+    else:
+        catalog_of(tmp_path).drop_table("db.answers")
+    with pytest.raises(sb.InvalidInputError, match="does not exist any more"):
+        writer.take(1, answers(1))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_older_copy_of_the_state_is_rejected(tmp_path, kind):
+    ready(kind, tmp_path).take(7, answers(7))
+    with pytest.raises(sb.InvalidInputError, match="contains micro-batch 7 of this stream, but micro-batch 6"):
+        ready(kind, tmp_path).take(6, answers(6))
+    assert numbers(kind, tmp_path) == [7]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_place_without_rights_is_reported(tmp_path, kind):
+    (tmp_path / "answers").write_text("a file, not a folder")
+    (tmp_path / "catalog.db").mkdir()
+    with pytest.raises(sb.InvalidInputError, match=r"table '.*' cannot be used: .*Nothing was written"):
+        ready(kind, tmp_path)
+
+
+def test_two_streams_write_to_one_table_at_the_same_time(tmp_path):
+    writers = {stream: ready("delta", tmp_path, stream=stream) for stream in "ab"}
+
+    def write(stream):
+        for batch in range(5):
+            writers[stream].take(batch, answers(batch))
+
+    threads = [threading.Thread(target=write, args=stream) for stream in writers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert numbers("delta", tmp_path) == sorted([*range(5)] * 2)
+
+
+def test_small_files_are_merged_beside_the_stream(tmp_path):
+    from deltalake import DeltaTable
+
+    writer = ready("delta", tmp_path, compact="1 millisecond")
+    for batch in range(6):
+        writer.take(batch, answers(batch))
+    writer.close()
+    writer.compact()
+    assert len(DeltaTable(str(tmp_path / "answers")).file_uris()) == 1
+    ready("delta", tmp_path).take(5, answers(5))  # still known as written
+    assert numbers("delta", tmp_path) == list(range(6))
+
+
+def part(writer, batch, queries=("big",), **more):
+    return writer.task_writer()(answers(batch, queries, **more))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_of_tasks_are_added_once_wherever_a_process_is_killed(tmp_path, monkeypatch, kind):
+    from deltalake import DeltaTable
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    owner, name = (DeltaTable, "create_write_transaction") if kind == "delta" else (SqlCatalog, "commit_table")
+    real, writer = getattr(owner, name), ready(kind, tmp_path)
+    for batch, place in enumerate(["before", "after", "never"] * 2):
+
+        def commit(*args, at=place, **more):
+            if at == "after":
+                real(*args, **more)
+            raise Killed
+
+        if place != "never":
+            monkeypatch.setattr(owner, name, commit)
+            with pytest.raises(Killed):
+                writer.take_files(batch, [part(writer, batch), part(writer, batch)], answers(batch))
+            monkeypatch.setattr(owner, name, real)
+            writer = ready(kind, tmp_path)
+        writer.take_files(batch, [part(writer, batch), part(writer, batch)], answers(batch))
+    assert numbers(kind, tmp_path) == sorted([*range(6)] * 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_of_tasks_with_new_columns_and_of_new_queries(tmp_path, kind):
+    writer = ready(kind, tmp_path)
+    writer.take_files(0, [part(writer, 0)], None)
+    writer.take_files(1, [part(writer, 1, symbol=["a"])], None)
+    writer = ready(kind, tmp_path, queries=[QUERY, OTHER])
+    writer.take_files(1, [part(writer, 1, ["big", "other"])], answers(1, ["other"]))
+    assert (numbers(kind, tmp_path), numbers(kind, tmp_path, "other")) == ([0, 1], [1, 1])
+    with pytest.raises(sb.InvalidInputError, match="column 'symbol' has type"):
+        writer.take_files(2, [part(writer, 2, symbol=[2.5])], None)
+    assert numbers(kind, tmp_path) == [0, 1]
