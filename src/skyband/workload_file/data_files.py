@@ -6,7 +6,6 @@ Files are read in blocks, so inspecting a large file takes no longer than a smal
 from __future__ import annotations
 
 import glob
-import io
 import json
 import os
 import re
@@ -248,6 +247,8 @@ def table_of(
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import csv, parquet  # noqa: PLC0415
 
+    from skyband.connectors.arrow.batches import in_memory  # noqa: PLC0415
+
     if kind == "parquet":
         with parquet.ParquetFile(file) as opened:
             first = next(opened.iter_batches(batch_size=_ROWS), None)
@@ -264,8 +265,8 @@ def table_of(
         names_ = dict.fromkeys(name for row in rows for name in row)  # keys can differ between rows
         return pa.table({name: _column([row.get(name) for row in rows]) for name in names_})
     return csv.read_csv(
-        io.BytesIO(block),
-        read_options=csv.ReadOptions(block_size=2 * max(BLOCK, len(block)), column_names=names),
+        in_memory(block),
+        read_options=csv.ReadOptions(block_size=2 * max(BLOCK, len(block)), column_names=names, use_threads=False),
         parse_options=csv.ParseOptions(
             delimiter=options.get("sep", ","), newlines_in_values=True, invalid_row_handler=lambda row: "skip"
         ),

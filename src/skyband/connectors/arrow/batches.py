@@ -15,7 +15,7 @@ from skyband.connectors.files import FilesSource
 from skyband.errors import SkybandError
 from skyband.expressions import compile_expression
 
-__all__ = ["FileReader", "FileRows", "declared_types", "in_blocks", "letters", "line_blocks", "opened"]
+__all__ = ["FileReader", "FileRows", "declared_types", "in_blocks", "in_memory", "letters", "line_blocks", "opened"]
 
 _BLOCK = 1 << 24  # bytes that are parsed at a time
 _FAR = 1 << 62
@@ -100,6 +100,21 @@ def in_blocks(lines: bytes, size: int = _BLOCK) -> Iterator[bytes]:
         high = lines.find(b"\n", low + size) + 1 or len(lines)
         yield lines[low:high]
         low = high
+
+
+def in_memory(block: bytes) -> pa.BufferReader:
+    r"""Return bytes as a stream for Arrow's readers of text.
+
+    Their threads release the stream, perhaps only when Python exits. A thread that needs Python for that, as with
+    `io.BytesIO`, would then end the process ("terminate called without an active exception"). So the bytes are copied
+    into memory of Arrow.
+
+    >>> in_memory(b"price\n9.5\n").read()
+    b'price\n9.5\n'
+    """
+    stream = pa.BufferOutputStream()
+    stream.write(block)
+    return pa.BufferReader(stream.getvalue())
 
 
 def opened(file: Path) -> Any:

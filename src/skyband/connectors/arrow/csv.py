@@ -6,7 +6,6 @@ rejected.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from skyband.connectors.arrow.batches import FileRows, letters, line_blocks, opened
+from skyband.connectors.arrow.batches import FileRows, in_memory, letters, line_blocks, opened
 from skyband.connectors.arrow.cells import ColumnTypes, UncertainError, converted, is_supported
 from skyband.connectors.arrow.paths import on_spark, option
 from skyband.connectors.arrow.splits import Split
@@ -170,7 +169,7 @@ class CsvFiles:
 
         try:
             table = pcsv.read_csv(
-                io.BytesIO(lines),
+                in_memory(lines),
                 pcsv.ReadOptions(column_names=names, block_size=len(lines) + 1, use_threads=False),
                 pcsv.ParseOptions(delimiter=self._separator, double_quote=False, invalid_row_handler=skip),
                 pcsv.ConvertOptions(
@@ -204,7 +203,7 @@ class CsvFiles:
         names = [f"f{place}" for place in range(line.count(self._separator.encode()) + 1)]
         try:
             row = pcsv.read_csv(
-                io.BytesIO(self._plain(file, line) + b"\n"),
+                in_memory(self._plain(file, line) + b"\n"),
                 pcsv.ReadOptions(autogenerate_column_names=True),
                 pcsv.ParseOptions(delimiter=self._separator, double_quote=False),
                 pcsv.ConvertOptions(column_types=dict.fromkeys(names, pa.string())),

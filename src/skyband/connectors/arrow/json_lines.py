@@ -6,7 +6,6 @@ objects is converted to lines. Spark reports a malformed object of a list in ano
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pjson
 
-from skyband.connectors.arrow.batches import FileRows, in_blocks, letters, line_blocks, opened
+from skyband.connectors.arrow.batches import FileRows, in_blocks, in_memory, letters, line_blocks, opened
 from skyband.connectors.arrow.cells import UncertainError, converted, is_supported
 from skyband.connectors.arrow.envelope import envelope_schema, is_envelope, unwrapped, with_change
 from skyband.connectors.arrow.json_document import document_lines
@@ -211,7 +210,7 @@ class JsonFiles:
 
 def _parsed(block: bytes, schema: pa.Schema | None, others: str = "infer") -> pa.Table:
     return pjson.read_json(
-        io.BytesIO(block),
+        in_memory(block),
         pjson.ReadOptions(block_size=len(block) + 1, use_threads=False),
         pjson.ParseOptions(explicit_schema=schema, newlines_in_values=False, unexpected_field_behavior=others),
     )
