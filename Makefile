@@ -70,7 +70,7 @@ test-versions: ## run a short set of tests with each supported minor version of 
 
 # Java's archive of Spark's classes: each of the tests' Sparks starts with less work.
 $(CLASSES): $(READY) | java
-	$(BIN)/python -m tests.class_archive
+	$(BIN)/python -m tests.class_archive || echo "Java's archive of classes was not written, so each Spark of the tests takes seconds longer to start." >&2
 
 test-quick: $(READY) ## run lint, and the tests that start neither Spark nor a server
 	$(BIN)/ruff check $(CODE)
