@@ -114,6 +114,7 @@ def test_once_for_machines(tmp_path, rows):
     assert summary["streams"]["rows"]["rows"] == 40
 
 
+@pytest.mark.long
 def test_once_on_a_terminal(tmp_path, rows):
     code, text = on_terminal("run", "work.yaml", "--once", cwd=tmp_path)
     assert code == 0, text

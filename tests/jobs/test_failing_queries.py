@@ -165,6 +165,7 @@ def test_nobody_is_dropped_for_what_others_break(spark, tmp_path, parts):  # noq
     assert [change.kind for change in journal.read()] == ["try"]
 
 
+@pytest.mark.long
 def test_one_run_at_a_time(spark, tmp_path, parts):  # noqa: F811
     live = Live(spark, tmp_path, parts)
     live.feed()

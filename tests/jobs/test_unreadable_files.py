@@ -250,6 +250,7 @@ def test_problems_that_may_disappear_stop_the_stream(tmp_path, monkeypatch):
     assert "Permission denied" in found.unreadable["reason"][0].as_py()
 
 
+@pytest.mark.long
 def test_the_summary_of_a_run_reports_what_was_skipped(tmp_path):
     write_damaged(tmp_path / "in", in_time(12))
     file_of(tmp_path)
@@ -326,6 +327,7 @@ def test_a_stream_on_spark_that_stopped_continues_when_the_key_is_set(spark, tmp
     assert whole(read_answers(tmp_path / "out")) == wanted(rows[:40] + rows[80:])
 
 
+@pytest.mark.long
 def test_spark_refuses_what_its_own_reader_would_have_to_read(spark, tmp_path):
     rows = in_time(11)
     write_lines(tmp_path / "in" / "a.csv.gz", rows, "csv")

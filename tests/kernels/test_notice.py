@@ -68,6 +68,7 @@ def test_what_compiles_in_less_than_a_second_shows_nothing(said):
     assert said(terminal=True, before="_notice.PATIENCE = 60.0") == ""
 
 
+@pytest.mark.long
 def test_a_line_is_no_longer_than_the_terminal(said):
     shown = said(terminal=True, before=AT_ONCE + "; import os; os.environ['COLUMNS'] = '30'")
     assert {len(part) for part in shown.split(CLEAR) if part} == {29}
@@ -101,10 +102,12 @@ def test_a_command_says_it_everywhere(said):
     assert said(before="_notice.announce()") == [LINE]
 
 
+@pytest.mark.long
 def test_what_has_been_said_otherwise_is_not_said_again(said):
     assert said(terminal=True, before=AT_ONCE + "; _notice.silence()") == ""
 
 
+@pytest.mark.long
 def test_waiting_for_another_process_is_shown_and_cleared(said):
     """A wait of no length draws the line at the first look."""
     program = (

@@ -69,6 +69,7 @@ def test_a_comment_and_a_new_file_time_compile_nothing(called, tmp_path):
     assert called(low="# moved\n\n" + LOW) == [20, 0, 0]
 
 
+@pytest.mark.long
 def test_other_settings_of_the_compiler_compile_again(called):
     assert called() == [20, 0, 3]
     assert called(NUMBA_OPT="1")[2] == 3
@@ -76,6 +77,7 @@ def test_other_settings_of_the_compiler_compile_again(called):
     assert called() == [20, 0, 0]
 
 
+@pytest.mark.long
 def test_inner_code_becomes_an_entry_when_python_calls_it(called):
     assert called(more="print(low(5), _notice.compiled_kernels())") == [20, 0, 3, 6, 4]
     assert called(more="print(low(5), low(6), _notice.compiled_kernels())") == [20, 0, 0, 6, 7, 0]

@@ -273,6 +273,7 @@ def test_flush_and_advance_end_windows_without_rows(run):
     assert run.found(asked) == oracle.answers(asked, [*rows, oracle.Row(9 * SECOND, "a", 5.0)])
 
 
+@pytest.mark.long
 def test_rows_come_back_whole_after_a_restart(run):
     rows = drawn(6, rows=120, infinite=False)
     asked = [query(kind, kind, row=True, where="g is not null") for kind in ("max", "latest")]

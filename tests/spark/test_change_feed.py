@@ -76,6 +76,7 @@ def test_another_output_is_refused(spark):
         answers(df, sb.TopK(k=1, size="1 hour", by="s"), time="ts", output="both")
 
 
+@pytest.mark.long
 def test_changes_of_merged_answers_follow_the_answers(spark, tmp_path):
     """Two starts of a stream with two shards report what the answers of a batch frame differ by."""
     rows = cases.draw_rows(cases.rng("keys"), 120, scale=1_000_000)

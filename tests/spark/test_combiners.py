@@ -55,6 +55,7 @@ def run(spark, files, family, folder, checkpoint, **more):
     return handle.metrics()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", [family if family == "topk" else pytest.param(family, marks=pytest.mark.long)
                                     for family in WORKLOADS])  # fmt: skip
 def test_a_stream_and_a_batch_give_the_same_answers(spark, files, tmp_path, combiners, family):

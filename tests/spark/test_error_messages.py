@@ -271,6 +271,7 @@ def test_checkpoints_that_were_made_for_something_else_or_are_damaged(spark, str
     assert "is damaged: its description cannot be read" in attempt(stream, query(), written=True)
 
 
+@pytest.mark.long
 def test_a_damaged_offset(stream, tmp_path, attempt):
     handle = start(
         stream,

@@ -216,6 +216,7 @@ def taken(folder):
     return [os.path.basename(entry["path"]).partition(".")[0] for entry in found]
 
 
+@pytest.mark.long
 def test_a_corrupt_or_vanished_file_stops_the_stream_with_its_name(spark, tmp_path):
     write_files(tmp_path / "in", in_parts(drawn(8), 80))
     whole, _ = followed(files(tmp_path / "in"), [ALL], tmp_path / "whole")

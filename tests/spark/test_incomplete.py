@@ -145,6 +145,7 @@ class TestStreams:
         assert told["over_limit"] > 0
         assert 0 < told["windows"] < len({row[1] for row in wanted}) + 1
 
+    @pytest.mark.long
     def test_a_stream_that_lags_or_falls_silent_stops_nothing(self, spark, tmp_path):
         """West never reports and south comes an hour late: answers go on with what the north knows."""
         rows = unique_moments(some_rows(200))

@@ -62,6 +62,7 @@ def test_groups(spark, trades):
     )
 
 
+@pytest.mark.long
 def test_bounded_stream(spark, trades, want, tmp_path):
     (tmp_path / "in").mkdir()
     for number in range(FILES):

@@ -184,6 +184,7 @@ def test_a_workload_that_changes_between_runs(run):
     }
 
 
+@pytest.mark.long
 def test_a_query_added_to_filtered_ones_begins_after_the_rows_they_never_saw(run):
     odd = cases.Posed("odd", MINUTE.asked, {"by": "s", "where": "odd"})
     new = cases.Posed("new", Asked(k=2, size=60 * SECOND, slide=10 * SECOND), {"by": "s"})

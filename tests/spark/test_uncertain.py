@@ -186,6 +186,7 @@ def test_queries_come_and_go_at_a_restart(run):
     assert of["ships"] == [right[row[1], row[2]] for row in of["ships"]]
 
 
+@pytest.mark.long
 def test_time_moves_without_rows(run):
     run.add(some_rows(20))
     handle = run.start(QUERIES)

@@ -63,6 +63,7 @@ def test_what_is_wrong_with_each(spark, topics, tmp_path, kind):
     assert found == list(sent.values())
 
 
+@pytest.mark.long
 @pytest.mark.faults
 def test_the_stream_lives_and_the_letters_are_kept(spark, topics, tmp_path, tally):
     rows, topic, dead = rows_of(11, 90), topics.name(), topics.name()

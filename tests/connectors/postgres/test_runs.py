@@ -233,6 +233,7 @@ def _shape(row):
     return tuple(round(value, 9) if isinstance(value, float) else value for value in row)
 
 
+@pytest.mark.long
 def test_streams_of_different_columns_in_one_table_are_refused(spark, tmp_path, database, data):
     write_families(tmp_path, data)
     text = FILE.replace("sinks: [{type: memory}, {type: jsonl, path: out}]", SINK)

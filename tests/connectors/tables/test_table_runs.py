@@ -105,6 +105,7 @@ def outputs(folder):
     return sorted((str(path), path.read_bytes()) for path in inner if path.is_file())
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_runs_on_spark(spark, tmp_path):
     check_runs(tmp_path, lambda file, mode, **more: run(file, mode, spark=spark, **more))
