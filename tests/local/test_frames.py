@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -38,7 +39,6 @@ def polars_frame():
 
 
 def duckdb_relation():
-    duckdb = pytest.importorskip("duckdb")
     return duckdb.connect().from_arrow(PLAIN)
 
 

@@ -29,9 +29,9 @@ __all__ = [
 ]
 
 Engine = Literal["local", "spark"]
-# Bytes of input files up to which a run with --once takes less time in this process than on Spark, whose start takes
-# seconds and which then uses all cores; docs/how-to/without_spark.md has the measurement. It also bounds the memory of
-# queries whose rows cannot be reduced.
+# Bytes of input files up to which a run with --once took less time in this process than on Spark, at every size
+# measured; docs/how-to/without_spark.md has them. The limit bounds the memory of queries whose rows cannot be
+# reduced, and leaves larger inputs to Spark, which uses all cores of all machines.
 LARGEST_LOCAL_INPUT = dict.fromkeys(("parquet", "csv", "json", "avro"), 200_000_000)
 
 
@@ -65,7 +65,7 @@ def choose_engine(file: WorkloadFile) -> EngineChoice:
         if size > most:
             return EngineChoice(
                 "spark",
-                f"stream {name!r} has {_megabytes(size)} of input, and Spark is faster above {_megabytes(most)}",
+                f"stream {name!r} has {_megabytes(size)} of input, more than the {_megabytes(most)} for --local",
             )
     total = sum(input_bytes(file, name) for name in file.workloads)
     return EngineChoice("local", f"the input is small, {_megabytes(total)} of files on this machine")
