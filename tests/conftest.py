@@ -40,7 +40,7 @@ else:
     settings.load_profile("long" if "SKYBAND_LONG" in os.environ else "short")
 
 # A parameter of this name numbers the draws of a random search. `make test` runs so many of each, `make test-long` all.
-SEED, SEEDS = "seed", 5
+SEED, SEEDS = "seed", 3
 
 
 # What starts Spark, a server, a browser or many programs; `make test-quick` leaves it out.

@@ -13,8 +13,8 @@ EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 
 @pytest.mark.parametrize(
     "script",
-    # Those on Spark start one each.
-    [pytest.param(path, marks=pytest.mark.long if "spark" in path.stem else ()) for path in EXAMPLES],
+    # The one of the README; the others start Spark or compile for long.
+    [pytest.param(path, marks=() if path.stem == "largest_trades" else pytest.mark.long) for path in EXAMPLES],
     ids=lambda path: path.stem,
 )
 def test_runs(script):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tools import check_docs
 
 PAGE = check_docs.ROOT / "docs" / "tutorial" / "quick_start.md"
@@ -46,6 +47,7 @@ def test_a_line_that_is_not_printed_is_found():
     assert missing(["c", "a"], "a\nc\n") == ["a"]
 
 
+@pytest.mark.long
 def test_the_commands_work_as_pasted(tmp_path):
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     for block, shown in steps():

@@ -13,6 +13,7 @@ from tests.programs import skyband
 from tests.workload_file.layouts import LAYOUTS, write_layout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name", [pytest.param(one, marks=[pytest.mark.long] if place % 2 else []) for place, one in enumerate(LAYOUTS)]
 )

@@ -113,6 +113,7 @@ def checked(received, keys, answers):
     assert keys == [alert["key"] for alert in received]
 
 
+@pytest.mark.long
 def test_a_receiver_that_fails_and_loses_responses(tmp_path):
     write(tmp_path / "in", tables(4))
     with receiver(refuse=0.3) as hook:

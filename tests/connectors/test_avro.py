@@ -306,6 +306,7 @@ def test_a_local_run_continues_after_columns_have_changed(tmp_path):
     assert whole(read_answers(tmp_path / "out")) == wanted(rows)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_answers_on_spark(tmp_path, spark):
     rows = in_time(3)

@@ -139,7 +139,7 @@ class Crash(BaseException):
     """The process ends here."""
 
 
-@pytest.mark.parametrize("at", range(6))
+@pytest.mark.parametrize("at", [0, 3, *(pytest.param(at, marks=pytest.mark.long) for at in (1, 2, 4, 5))])
 def test_a_crash_at_any_operation(tmp_path, at, monkeypatch):
     draw = random.Random(1)
     batches = some_batches(draw)

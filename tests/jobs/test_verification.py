@@ -84,8 +84,8 @@ def workload(folder, queries, watermark="0 seconds", id_="id: id,"):
     "queries",
     [
         pytest.param(QUERIES, id="time"),
-        pytest.param(KEYS, id="keys"),
-        pytest.param(ORDERS, id="orders"),
+        pytest.param(KEYS, id="keys", marks=pytest.mark.long),
+        pytest.param(ORDERS, id="orders", marks=pytest.mark.long),
         pytest.param(COUNTED, id="count", marks=pytest.mark.long),
         pytest.param(OBJECTS, id="objects", marks=pytest.mark.long),
     ],

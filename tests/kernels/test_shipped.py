@@ -71,6 +71,7 @@ def compiled(package):
     return package / "skyband" / "kernels" / "compiled"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", [another_version, pytest.param(another_processor, marks=pytest.mark.long)])
 def test_a_first_use_compiles_nothing_unless_something_differs(package, compiled, tmp_path, change):
     assert not [path.name for path in compiled.iterdir() if "inner" in path.name or path.suffix == ".lock"]

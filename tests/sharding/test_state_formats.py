@@ -88,6 +88,7 @@ def test_the_version_is_no_part_of_what_a_shard_loads():
     assert plain == {"version": 2, "clock": 1}
 
 
+@pytest.mark.long
 def test_the_garbage_collector_rests_while_a_shard_is_resumed():
     """Thousands of stored queries are thousands of small objects, which would cause collections in every step."""
     queries = [sb.TopK(name=f"q{k}", k=k, by="s", size="1 minute") for k in range(1, 400)]

@@ -17,6 +17,7 @@ def listed(rows, names):
     return sorted([tuple(oracle.comparable(row[name]) for name in names) for row in rows], key=repr)
 
 
+@pytest.mark.long
 def test_several_keys_with_shares_and_the_rest(spark):
     rows = drawn(5, rows=200)
     keys = ["k", "n"]

@@ -76,6 +76,7 @@ def test_a_stream_and_a_batch_give_the_same_answers(spark, files, tmp_path, comb
     assert counted[2]["envelope_bytes"] < counted[0]["envelope_bytes"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("family", [family if family == "topk" else pytest.param(family, marks=pytest.mark.long)
                                     for family in WORKLOADS])  # fmt: skip
 def test_a_stored_checkpoint_goes_on_with_combiners(spark, tmp_path, combiners, family):

@@ -260,6 +260,7 @@ def test_a_repeated_micro_batch_reads_its_files_as_they_are_then(spark, tmp_path
     assert handle.metrics()["rows"] == len(lines)
 
 
+@pytest.mark.long
 def test_files_that_only_spark_reads_go_on_with_spark_s_reader(spark, tmp_path, caplog):
     """A type that tasks cannot read arrives in the third file: the stream goes on, exactly."""
     rows = drawn(10)

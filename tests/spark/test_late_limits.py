@@ -44,6 +44,7 @@ def test_a_share_is_between_nothing_and_all():
         LateLimits(fail=5)
 
 
+@pytest.mark.long
 def test_a_stream_with_too_many_late_rows_stops(spark, tmp_path, caplog):
     second = 1_000_000
     rows = [(number * second, 1.0, number, "a") for number in range(1, 21)]

@@ -159,6 +159,7 @@ def test_time_moves_with_rows_that_have_no_score_and_with_messages(run):
     assert cases.answered(run.found(), [MINUTE]) == cases.wanted(MINUTE, accepted)
 
 
+@pytest.mark.long
 def test_a_workload_that_changes_between_runs(run):
     kept = cases.Posed("kept", Asked(k=2, size=40 * SECOND, slide=10 * SECOND), GROUPED)
     gone = cases.Posed("gone", Asked(k=1, size=20 * SECOND, slide=10 * SECOND), {**GROUPED, "by": "-s"})
@@ -261,6 +262,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "family", ["aggregate", *(pytest.param(name, marks=pytest.mark.long) for name in ("incomplete", "uncertain"))]
 )

@@ -49,6 +49,7 @@ def test_streams_and_batches_give_the_answers_of_a_run_without_spark(spark, tmp_
     assert rounded(read_sink(sink)) == rounded(wanted)
 
 
+@pytest.mark.long
 def test_a_session_without_the_needed_setting_gets_the_line_to_add(spark, tmp_path):
     """The state store is Spark's default. With the line of the message, the same session answers."""
     own = spark.newSession()

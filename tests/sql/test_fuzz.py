@@ -123,6 +123,7 @@ def test_a_hostile_query_cut_short(query, at):
     ],
     ids=lambda text: text[:12],
 )
+@pytest.mark.long
 def test_long_and_deep_texts(inner):
     found = read(f"TOPK {inner}, 10 WHERE {inner} OVER 5 ROWS")
     assert found is not None

@@ -188,7 +188,7 @@ def test_workloads_with_several_scans_equal_shards(way):
         assert found.to_pylist() == by_shards(queries, table).to_pylist()
 
 
-@pytest.mark.parametrize("slide", [1, 7, 50])
+@pytest.mark.parametrize("slide", [1, pytest.param(7, marks=pytest.mark.long), 50])
 def test_many_rows_of_many_groups_equal_shards(slide, way):
     """Panes with many more rows than k, a group in each row, groups that appear late, and falling scores."""
     rng = np.random.default_rng(slide)

@@ -14,6 +14,8 @@ SHAPE = "{ts: timestamp, id: bigint, g: string, s: double}"
 WRITTEN = (
     "value binary, key binary, partition int, headers array<struct<key: string, value: binary>>, topic string, n int"
 )
+# On a busy machine a broker that has just started takes minutes to create its first topic.
+PATIENT = {"kafka.delivery.timeout.ms": "900000", "kafka.max.block.ms": "900000"}
 _NUMBERS = count()
 
 
@@ -51,7 +53,7 @@ class Topics:
             for number, one in enumerate(records)
         ]
         frame = self._spark.createDataFrame(rows, WRITTEN).coalesce(1).sortWithinPartitions("n").drop("n")
-        frame.write.format("kafka").option("kafka.bootstrap.servers", self.servers).option(
+        frame.write.format("kafka").options(**PATIENT).option("kafka.bootstrap.servers", self.servers).option(
             "includeHeaders", "true"
         ).save()
 

@@ -123,7 +123,11 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+# Each opens the dashboard twice.
+FIRST = ("a group", "a row of a window", "two windows")
+
+
+@pytest.mark.parametrize("way", [pytest.param(way, marks=() if way in FIRST else pytest.mark.long) for way in WAYS])
 def test_an_address_shows_what_it_showed(look, still, way):
     place, walk = WAYS[way]
     page = look(still.url, place=place)
