@@ -154,11 +154,18 @@ def test_the_group(tmp_path, columns, distinct, group):
     assert found == ([()] if group is None else [(), (group,)])
 
 
+@pytest.mark.parametrize("kind", ["integer", "text"])
 @pytest.mark.parametrize(("distinct", "is_id"), [(1000, True), (999, False)])
-def test_an_id_identifies_rows(tmp_path, distinct, is_id):
-    columns = [("ts", "timestamp"), ("order_id", "integer"), ("x", "number")]
+def test_an_id_identifies_rows(tmp_path, distinct, is_id, kind):
+    columns = [("ts", "timestamp"), ("order_id", kind), ("x", "number")]
     data = sample(columns=columns, distinct={"order_id": distinct}, rows=1000)
     assert read_back(tmp_path, data).streams["trades"].id == ("order_id" if is_id else None)
+
+
+def test_an_id_is_preferably_an_integer(tmp_path):
+    columns = [("ts", "timestamp"), ("session_id", "text"), ("order_id", "integer"), ("x", "number")]
+    data = sample(columns=columns, distinct={"session_id": 10, "order_id": 10}, rows=10)
+    assert read_back(tmp_path, data).streams["trades"].id == "order_id"
 
 
 @pytest.mark.parametrize(

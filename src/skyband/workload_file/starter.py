@@ -184,12 +184,13 @@ def _usable(data: DataSample) -> list[tuple[str, str]]:
 
 
 def _id_of(data: DataSample) -> str | None:
-    """Choose the column that identifies rows: it is named like an id, and no value occurs twice."""
+    """Choose the column that identifies rows, preferably an integer: named like an id, and no value occurs twice."""
     return next(
         (
             name
+            for wanted in ("integer", "text")
             for name, kind in _usable(data)
-            if kind == "integer" and _ID.search(name) and data.distinct.get(name, data.rows) >= data.rows
+            if kind == wanted and _ID.search(name) and data.distinct.get(name, data.rows) >= data.rows
         ),
         None,
     )
