@@ -15,7 +15,7 @@ import pyarrow as pa
 from skyband.aggregate.engine import AggregateEngine
 from skyband.aggregate.item_dictionary import ItemDictionary
 from skyband.aggregate.kernels.items import Items
-from skyband.aggregate.kernels.partials import NONE
+from skyband.aggregate.kernels.partials import EVERYTHING, NONE
 from skyband.aggregate.kernels.registers import SCRATCH, write_codes
 from skyband.aggregate.shape import AggregateShape
 from skyband.data.arrow import from_bytes, one, to_bytes
@@ -79,11 +79,11 @@ class ItemEngine(AggregateEngine):
             self.load_items(state["items"])
         super().load(state, fetch)
         own = self._state
-        own.dirty[:] = False
+        own.dirty[:] = 0
         for track in range(own.alive.size):
             live = own.live[track, : own.alive[track]]
             own.touched[track, : live.size] = live
-            own.dirty[track, live] = True
+            own.dirty[track, live] = EVERYTHING
             own.stale[track] = live.size
         self._items = self._fresh_items(0, 0)
 

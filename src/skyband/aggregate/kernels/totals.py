@@ -7,16 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.aggregate.kernels.items import Items, score_keys, sort_keys_by_group
-from skyband.aggregate.kernels.key_top import (
-    EXTREME,
-    KeyScratch,
-    best_of_all,
-    best_of_group,
-    count_unrankable,
-    score_again,
-    sort_by_group,
-    sum_by_group,
-)
+from skyband.aggregate.kernels.key_scores import EXTREME, KeyScratch, count_unrankable, score_again
+from skyband.aggregate.kernels.key_top import best_of_all, best_of_group, sort_by_group, sum_by_group
 from skyband.aggregate.kernels.partials import (
     COUNT,
     FIRST_PANE,
@@ -41,7 +33,7 @@ from skyband.aggregate.kernels.partials import (
     release_panes,
 )
 from skyband.aggregate.kernels.window_ends import first_end_after, is_outside, start_of
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.keys import Keys
 from skyband.kernels.stream import ANSWERS_FULL, DONE, ROWS, STATE_FULL, WINDOWS, Floats, Ints
 
@@ -255,7 +247,7 @@ def advance(
     return DONE
 
 
-@kernel
+@inner_kernel
 def has_room(state: State) -> bool:
     """Return whether there is space for one more pane and one more partial."""
     clock = state.clock
@@ -307,7 +299,7 @@ def take_rows(
     return DONE
 
 
-@kernel
+@inner_kernel
 def identify(state: State, query_set: AggregateQueries, at: int, value: float, position: int, name: int) -> None:
     """Make a row the extreme of a partial where it is the best so far. The partial's count includes the row."""
     for e in range(query_set.signs.size):
@@ -318,7 +310,7 @@ def identify(state: State, query_set: AggregateQueries, at: int, value: float, p
             state.extremes[at, e], state.ats[at, e], state.ids[at, e] = signed, position, name
 
 
-@kernel
+@inner_kernel
 def take_value(state: State, query_set: AggregateQueries, at: int, value: float, bits: int) -> None:
     """Add a value to a partial."""
     if not query_set.identified:
