@@ -210,7 +210,7 @@ class AggregateEngine:
             elif reason == kernels.PAGE_MISSING:
                 self._turn_page(wanted)
             else:
-                self._grow_rings()
+                self._grow_rings(wanted)
 
     def _turn_page(self, position: int) -> None:
         """Load the bounds of irregular windows around a position; ends that are not answered yet are after it."""
@@ -295,15 +295,17 @@ class AggregateEngine:
         if self._room.heap.size != slots or self._room.begins.size != groups:
             self._room = _room(slots, groups, self.addends)
 
-    def _grow_rings(self) -> None:
-        """Double the ring of partials or of panes, whichever is full."""
+    def _grow_rings(self, partials: int) -> None:
+        """Double the ring of partials until there is space for `partials` more; for 0, that of panes."""
         state, clock = self._state, self._state.clock
-        if self._in_ring == state.slots.size:
-            names, first, behind = _PER_PARTIAL, HEAD, TAIL
+        if partials:
+            names, first, behind, size = _PER_PARTIAL, HEAD, TAIL, state.slots.size
+            while size - self._in_ring < partials:
+                size *= 2
         else:
-            names, first, behind = _PER_PANE, FIRST_PANE, LAST_PANE
+            names, first, behind, size = _PER_PANE, FIRST_PANE, LAST_PANE, 2 * state.lows.size
         ends = int(clock[first]), int(clock[behind])
-        self._state = state._replace(**{name: _doubled_ring(getattr(state, name), *ends) for name in names})
+        self._state = state._replace(**{name: _larger_ring(getattr(state, name), size, *ends) for name in names})
 
     def _widen(self, wanted: Addends) -> None:
         """Extend the limbs to those of `wanted`, which includes the current ones."""
@@ -328,11 +330,12 @@ def _reject_missing(pane: int) -> None:
 def _room(slots: int, groups: int, addends: Addends) -> KeyScratch:
     limbs = addends.limbs
     return KeyScratch(
-        sorted=np.zeros(slots, np.int64),
+        sorted=np.zeros(max(slots, kernels.RUN), np.int64),
         heap=np.zeros(slots, np.int64),
         begins=np.zeros(groups, np.int64),
         total=np.zeros(limbs + 2, np.int64),
         squares=np.zeros(2 * limbs + 4, np.int64),
+        buckets=np.zeros(kernels.BUCKETS, np.int64),
         sums=np.zeros((groups, addends.width), np.int64),
     )
 
@@ -361,13 +364,12 @@ def _extended(array: Any, more: int, axis: int) -> Any:
     return grown
 
 
-def _doubled_ring(ring: Any, first: int, behind: int) -> Any:
-    """Return the ring at twice its size, with the numbers from `first` to before `behind` at their new indices."""
+def _larger_ring(ring: Any, larger: int, first: int, behind: int) -> Any:
+    """Return the ring with a larger size, and the numbers from `first` to before `behind` at their new indices."""
     size = ring.shape[0]
-    grown = np.zeros((2 * size, *ring.shape[1:]), ring.dtype)
+    grown = np.zeros((larger, *ring.shape[1:]), ring.dtype)
     while first < behind:
-        # Up to the end of the old ring, which is that of the new one or its middle.
-        at, to = first & (size - 1), first & (2 * size - 1)
+        at, to = first & (size - 1), first & (larger - 1)  # up to the end of the old ring
         count = min(size - at, behind - first)
         grown[to : to + count] = ring[at : at + count]
         first += count

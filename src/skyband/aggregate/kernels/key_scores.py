@@ -43,13 +43,14 @@ CODES = {"sum": SUM, "avg": AVG, "count": TALLY, "stddev": STDDEV, "stddev_pop":
 
 
 class KeyScratch(NamedTuple):
-    """Scratch arrays for the selection."""
+    """Scratch arrays, for the selection and for sorting."""
 
-    sorted: Ints  # per slot: the keys of a window, sorted by group
+    sorted: Ints  # per slot: the keys of a window, sorted by group; or rows, sorted by slot
     heap: Ints  # per slot
     begins: Ints  # per group
     total: Ints  # for rounding: the limbs of a sum, plus two
     squares: Ints  # the limbs of a sum of squares, plus four
+    buckets: Ints  # for sorting rows
     sums: Any  # (groups, width): the additive columns of all keys of a window
 
 
