@@ -10,10 +10,11 @@ import numpy as np
 from skyband.aggregate.addends import Addends, fitted
 from skyband.aggregate.kernels import totals as kernels
 from skyband.aggregate.kernels.items import Items
-from skyband.aggregate.kernels.key_top import KeyScratch
+from skyband.aggregate.kernels.key_scores import KeyScratch
 from skyband.aggregate.kernels.partials import (
     CLOCK,
     ENTERED,
+    EVERYTHING,
     FIRST_PANE,
     HEAD,
     IS_OPEN,
@@ -179,6 +180,7 @@ class AggregateEngine:
         state = self._state._asdict()
         if not any(self.shape.grows):
             state = {name: value for name, value in state.items() if name not in _GROWING}
+        state["dirty"] = self._state.dirty != 0
         return {"low": self.addends.low, "limbs": self.addends.limbs, **state}
 
     def load(self, state: dict[str, Any], fetch: Callable[[int], None] | None = None) -> None:
@@ -186,7 +188,9 @@ class AggregateEngine:
         self.addends = Addends(self.shape.powers, state["low"], state["limbs"])
         self._query_set = self._query_set._replace(low=self.addends.low)
         fresh = self._fresh_state()._asdict()
-        self._state = State(**{name: state[name] if name in state else fresh[name] for name in State._fields})
+        loaded = {name: state[name] if name in state else fresh[name] for name in State._fields}
+        loaded["dirty"] = np.where(loaded["dirty"], EVERYTHING, 0).astype(np.uint8)
+        self._state = State(**loaded)
         self._room, self._out = _room(0, 1, self.addends), self._buffers(_FEW)
         self._fetch = fetch or self._fetch
 
@@ -206,7 +210,7 @@ class AggregateEngine:
             elif reason == kernels.PAGE_MISSING:
                 self._turn_page(wanted)
             else:
-                self._grow_rings()
+                self._grow_rings(wanted)
 
     def _turn_page(self, position: int) -> None:
         """Load the bounds of irregular windows around a position; ends that are not answered yet are after it."""
@@ -244,7 +248,7 @@ class AggregateEngine:
             place=np.zeros((tracks, 0), np.int32),
             live=np.zeros((tracks, 0), np.int32),
             heads=np.zeros((tracks, 0, extremes), np.int64),
-            dirty=np.zeros((tracks, 0), bool),
+            dirty=np.zeros((tracks, 0), np.uint8),
             touched=np.zeros((tracks, 0), np.int32),
             scores=np.zeros((self._query_set.whats.size, 0)),
             slots=np.zeros(_FEW, np.int64),
@@ -291,17 +295,17 @@ class AggregateEngine:
         if self._room.heap.size != slots or self._room.begins.size != groups:
             self._room = _room(slots, groups, self.addends)
 
-    def _grow_rings(self) -> None:
-        """Double the ring of partials or of panes, whichever is full."""
+    def _grow_rings(self, partials: int) -> None:
+        """Double the ring of partials until there is space for `partials` more; for 0, that of panes."""
         state, clock = self._state, self._state.clock
-        if self._in_ring == state.slots.size:
-            numbers = np.arange(clock[HEAD], clock[TAIL])
-            self._state = state._replace(
-                **{name: _doubled_ring(getattr(state, name), numbers) for name in _PER_PARTIAL}
-            )
-            return
-        panes = np.arange(clock[FIRST_PANE], clock[LAST_PANE])
-        self._state = state._replace(**{name: _doubled_ring(getattr(state, name), panes) for name in _PER_PANE})
+        if partials:
+            names, first, behind, size = _PER_PARTIAL, HEAD, TAIL, state.slots.size
+            while size - self._in_ring < partials:
+                size *= 2
+        else:
+            names, first, behind, size = _PER_PANE, FIRST_PANE, LAST_PANE, 2 * state.lows.size
+        ends = int(clock[first]), int(clock[behind])
+        self._state = state._replace(**{name: _larger_ring(getattr(state, name), size, *ends) for name in names})
 
     def _widen(self, wanted: Addends) -> None:
         """Extend the limbs to those of `wanted`, which includes the current ones."""
@@ -326,11 +330,12 @@ def _reject_missing(pane: int) -> None:
 def _room(slots: int, groups: int, addends: Addends) -> KeyScratch:
     limbs = addends.limbs
     return KeyScratch(
-        sorted=np.zeros(slots, np.int64),
+        sorted=np.zeros(max(slots, kernels.RUN), np.int64),
         heap=np.zeros(slots, np.int64),
         begins=np.zeros(groups, np.int64),
         total=np.zeros(limbs + 2, np.int64),
         squares=np.zeros(2 * limbs + 4, np.int64),
+        buckets=np.zeros(kernels.BUCKETS, np.int64),
         sums=np.zeros((groups, addends.width), np.int64),
     )
 
@@ -350,13 +355,22 @@ def _buffers(rows: int, width: int) -> kernels.TotalAnswers:
 
 
 def _extended(array: Any, more: int, axis: int) -> Any:
+    """Return the array with zeros after it; their memory is not committed before it is written."""
     shape = list(array.shape)
-    shape[axis] = more
-    return np.concatenate([array, np.zeros(shape, array.dtype)], axis=axis)
+    before = shape[axis]
+    shape[axis] += more
+    grown = np.zeros(shape, array.dtype)
+    grown[(slice(None),) * axis + (slice(before),)] = array
+    return grown
 
 
-def _doubled_ring(ring: Any, numbers: Ints) -> Any:
-    """Return the ring at twice its size, with the entries of `numbers` at their new indices."""
-    grown = np.zeros((2 * ring.shape[0], *ring.shape[1:]), ring.dtype)
-    grown[numbers & (grown.shape[0] - 1)] = ring[numbers & (ring.shape[0] - 1)]
+def _larger_ring(ring: Any, larger: int, first: int, behind: int) -> Any:
+    """Return the ring with a larger size, and the numbers from `first` to before `behind` at their new indices."""
+    size = ring.shape[0]
+    grown = np.zeros((larger, *ring.shape[1:]), ring.dtype)
+    while first < behind:
+        at, to = first & (size - 1), first & (larger - 1)  # up to the end of the old ring
+        count = min(size - at, behind - first)
+        grown[to : to + count] = ring[at : at + count]
+        first += count
     return grown

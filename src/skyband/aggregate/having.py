@@ -10,7 +10,7 @@ from skyband.errors import InvalidQueryError
 
 __all__ = ["OPERATORS", "Condition", "parse_having"]
 
-# The order is that of the codes in `kernels/key_top.py`.
+# The order is that of the codes in `kernels/key_scores.py`.
 OPERATORS = (">=", ">", "<=", "<", "=", "<>")
 _SAME = {"==": "=", "!=": "<>"}
 _AND = re.compile(r"\s+and\s+", re.IGNORECASE)

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.aggregate.engine import AggregateEngine
-from skyband.aggregate.item_dictionary import ItemDictionary
 from skyband.aggregate.kernels.items import Items
-from skyband.aggregate.kernels.partials import NONE
+from skyband.aggregate.kernels.partials import EVERYTHING, NONE
 from skyband.aggregate.kernels.registers import SCRATCH, write_codes
 from skyband.aggregate.shape import AggregateShape
 from skyband.data.arrow import from_bytes, one, to_bytes
+from skyband.data.key_dictionary import KeyDictionary
 from skyband.data.row_hash import row_hash
 from skyband.kernels.stream import Ints
 
@@ -48,7 +48,7 @@ class ItemEngine(AggregateEngine):
 
     def __init__(self, shape: AggregateShape) -> None:
         super().__init__(shape)
-        self.book = ItemDictionary(self.unused_items)
+        self.book = KeyDictionary(self.unused_items, True)  # the group of an item is the slot of its key
         self._items = self._fresh_items(0, 0)
 
     def slots_of(self, values: pa.Array, keys: Ints) -> Ints:
@@ -58,7 +58,7 @@ class ItemEngine(AggregateEngine):
     def unused(self, slots: int) -> Any:
         """Return a mask of the first `slots` keys: True if a key has no item that a window needs."""
         mask = np.ones(slots, bool)
-        owners = self.book.owners[: self.book.slots][~self.unused_items(self.book.slots)]
+        owners = self.book.keys.groups[: self.book.slots][~self.unused_items(self.book.slots)]
         mask[owners[owners < slots]] = False
         return mask
 
@@ -79,11 +79,11 @@ class ItemEngine(AggregateEngine):
             self.load_items(state["items"])
         super().load(state, fetch)
         own = self._state
-        own.dirty[:] = False
+        own.dirty[:] = 0
         for track in range(own.alive.size):
             live = own.live[track, : own.alive[track]]
             own.touched[track, : live.size] = live
-            own.dirty[track, live] = True
+            own.dirty[track, live] = EVERYTHING
             own.stale[track] = live.size
         self._items = self._fresh_items(0, 0)
 
@@ -97,13 +97,13 @@ class ItemEngine(AggregateEngine):
         self.book.load(saved, one(from_bytes(saved["values"])["value"]))
 
     def _reserve_slots(self, slots: int, groups: int) -> None:
-        self._reserve_state(self.book.owners.size)
+        self._reserve_state(self.book.keys.prefix.size)
         self._reserve_room(slots, groups)
         size = self._state.last.size
         if self._items.last.size < slots or self._items.held.shape[1] < size:
             self._items = self._grown_items(size, slots)
         # The dictionary replaces these arrays when it grows.
-        self._items = self._items._replace(owners=self.book.owners, order=self.book.order)
+        self._items = self._items._replace(owners=self.book.keys.groups, order=self.book.keys.prefix)
 
     def _grown_items(self, items: int, keys: int) -> Items:
         grown, old = self._fresh_items(items, keys), self._items

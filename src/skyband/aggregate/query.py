@@ -44,7 +44,7 @@ Items = Literal["values", "numbers", "hashes"]
 
 
 class AggregateState(NamedTuple):
-    """The state that an aggregate needs per key. `kernels/key_top.py` computes the score from it."""
+    """The state that an aggregate needs per key. `kernels/key_scores.py` computes the score from it."""
 
     text: str
     powers: int = 0  # exact sums: 0 for the count only, 1 for the sum of values, 2 for the sum of squares too

@@ -11,7 +11,7 @@ import numpy as np
 
 from skyband.aggregate.having import OPERATORS
 from skyband.aggregate.kernels.items import DISTINCT, ESTIMATE, QUANTILE
-from skyband.aggregate.kernels.key_top import CODES, EXTREME
+from skyband.aggregate.kernels.key_scores import CODES, EXTREME
 from skyband.aggregate.kernels.partials import BY_VALUE, NEWEST, NONE, OLDEST, AggregateQueries
 from skyband.aggregate.panes import IrregularPanes, LatticePanes, panes_for
 from skyband.aggregate.query import AGGREGATES, AggregateTopK, Items

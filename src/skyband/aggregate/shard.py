@@ -256,7 +256,6 @@ class AggregateShard(Shard):
     def save(self) -> dict[str, Any]:
         """Write the segments and return the rest of the state for `load`."""
         items = self._engine.saved_items() if isinstance(self._engine, ItemEngine) else None
-        self._book.forget()
         book = self._book.state()
         slots = book["slots"]
         self._engine.renumber_rows(self._rows.retain)
@@ -311,7 +310,7 @@ class AggregateShard(Shard):
             items = saved["items"]
             used = items["slots"].astype(np.int64)
             self._engine.load_items({**items, "slots": used, "groups": items["groups"].astype(np.int64)})
-            size = self._engine.book.owners.size
+            size = self._engine.book.keys.prefix.size
         self._store.restore(AggregateShape(before), saved["totals"], used, size)
         self._rows.load(saved["rows"])
         self._unrankable = self._engine.counters()["unrankable"]

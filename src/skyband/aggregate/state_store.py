@@ -17,6 +17,7 @@ from skyband.aggregate.addends import Addends, fitted
 from skyband.aggregate.engine import AggregateEngine
 from skyband.aggregate.kernels.partials import (
     COUNT,
+    EVERYTHING,
     FIRST_PANE,
     HEAD,
     IS_OPEN,
@@ -117,7 +118,7 @@ class StateStore:
             state.alive[track] = state.stale[track] = live.size
             state.live[track, : live.size] = state.touched[track, : live.size] = live
             state.place[track, live] = np.arange(live.size)
-            state.dirty[track, live] = True
+            state.dirty[track, live] = EVERYTHING
         panes = np.arange(int(state.clock[FIRST_PANE]), int(state.clock[LAST_PANE])) & (state.lows.size - 1)
         state.lows[panes], state.firsts[panes] = saved["lows"], saved["firsts"]
         on_ladders = _numbered(saved["ladder"], head) & (state.slots.size - 1)
@@ -283,7 +284,7 @@ def _empty(engine: AggregateEngine, saved: dict[str, Any], size: int) -> State:
         place=np.full((tracks, size), NONE, np.int32),
         live=np.zeros((tracks, size), np.int32),
         heads=np.full((tracks, size, extremes), NONE),
-        dirty=np.zeros((tracks, size), bool),
+        dirty=np.zeros((tracks, size), np.uint8),
         touched=np.zeros((tracks, size), np.int32),
         **{
             name: np.zeros(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.aggregate.addends import Addends
-from skyband.aggregate.kernels.key_top import rounded_sums
+from skyband.aggregate.kernels.key_scores import rounded_sums
 from skyband.aggregate.kernels.partials import COUNT, NONE
 from skyband.aggregate.query import AggregateTopK
 from skyband.data.answer_log import RankedWindows

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skyband.data.key_dictionary import TEXT, as_order, from_order, key_column, letters_of, restored
+from skyband.data.key_dictionary import TEXT, key_column, restored
+from skyband.data.slot_dictionary import as_order, from_order, letters_of
 from skyband.kernels.composite_key import (
     NUMBER,
     add_text_lengths,

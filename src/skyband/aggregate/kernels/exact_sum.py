@@ -23,6 +23,8 @@ ONES = UNIT // BITS  # the limb that counts in units of 1
 _FRACTION = 2**52 - 1
 _EXPONENT = 2047
 _PART = 27  # bits: both parts of a 53-bit integer have squares below 2**54
+SAFE_LOW, SAFE_HIGH = 4, 64  # integers of 64 bits are neither subnormal nor infinite in units of these limbs
+HALF_HIGH = 2**39
 _LOWEST = -1074  # the exponent of the smallest double
 
 
@@ -149,12 +151,49 @@ def nearest(total: Ints, limbs: int, lowest: int) -> tuple[int, int]:
     return whole, exponent + drop
 
 
+@inner_kernel
+def scale_of(low: int) -> float:
+    """Return the unit of limb `low`, 0 if a product of it and an integer may be subnormal or infinite."""
+    return math.ldexp(1.0, BITS * low - UNIT) if SAFE_LOW <= low <= SAFE_HIGH else 0.0
+
+
 @kernel
 def rounded(total: Ints, limbs: int, low: int) -> float:
     """Round a total of `limbs` limbs, starting with limb `low`, to the nearest double, half to even.
 
     `total` is overwritten and must have space for two more limbs. Totals above the largest double become infinity.
     """
+    if low < SAFE_LOW:
+        return rounded_subnormal(total, limbs, low)
+    carry = 0
+    for i in range(limbs):
+        number = total[i] + carry
+        carry = number >> BITS
+        total[i] = number & MASK
+    # `whole` has the highest bits, up to the limb `at`, in two's complement.
+    whole, at = carry, limbs
+    while at > 0 and whole == (whole << BITS) >> BITS:
+        at -= 1
+        whole = (whole << BITS) | total[at]
+    unit = BITS * (low + at) - UNIT
+    if at == 0:
+        return math.ldexp(np.float64(whole), unit)  # all bits
+    # `whole` has more than 31 bits and not all of the number. With 55 bits or more, the lowest one can stand for all
+    # bits below: a number that is not halfway between two doubles remains on its side.
+    at -= 1
+    shift, bound = 24, HALF_HIGH
+    while shift and (whole >= bound or whole < -bound):
+        shift, bound = shift - 8, bound << 8
+    whole = (whole << shift) | (total[at] >> (BITS - shift))
+    rest = total[at] & (MASK >> shift)
+    for i in range(at):
+        rest |= total[i]
+    return math.ldexp(np.float64(whole | (rest != 0)), unit - shift)
+
+
+@kernel
+def rounded_subnormal(total: Ints, limbs: int, low: int) -> float:
+    """Round a total that may be subnormal, which has fewer bits."""
     negative = carried(total, limbs)
     unit = BITS * low - UNIT
     whole, exponent = nearest(total, limbs + 1, _LOWEST - unit)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.aggregate.kernels.exact_sum import UNIT, shift_of, whole_of
-from skyband.aggregate.kernels.key_top import TALLY, holds
+from skyband.aggregate.kernels.key_scores import TALLY, holds
 from skyband.aggregate.kernels.partials import COUNT, NONE, SCORED, AggregateQueries, State
 from skyband.aggregate.kernels.registers import estimate
 from skyband.kernels._jit import kernel
@@ -61,7 +61,7 @@ def score_keys(state: State, query_set: AggregateQueries, track: int, items: Ite
     keys = 0
     for i in range(state.stale[track]):
         item = state.touched[track, i]
-        state.dirty[track, item] = False
+        state.dirty[track, item] = 0
         key = items.owners[item]
         _update(state, items, track, item, key)
         if not items.dirty[track, key]:

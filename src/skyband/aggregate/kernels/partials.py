@@ -34,6 +34,11 @@ INFINITE = 1  # number of positive infinities, plus MINUS times the number of ne
 FIRST_LIMB = 2
 MINUS = 2**32
 
+# State.dirty
+SUMS_CHANGED = 1
+EXTREME_CHANGED = 2  # for the first extreme; shifted by one bit for each further one
+EVERYTHING = 255
+
 # AggregateQueries.compared: which row of a key is an extreme
 BY_VALUE = 0  # the highest signed value, then the newest row, then the larger id
 NEWEST = 1  # the newest row, then the larger id, then the higher value
@@ -68,7 +73,7 @@ class State(NamedTuple):
     place: Any  # (tracks, slots) int32: index of the key in `live`, NONE if it is not in the window
     live: Any  # (tracks, slots) int32: the keys in the window
     heads: Any  # (tracks, slots, extremes): the partial that holds the extreme
-    dirty: Any  # (tracks, slots) bool: whether the key changed since it was scored
+    dirty: Any  # (tracks, slots) uint8: what changed since the key was scored
     touched: Any  # (tracks, slots) int32: the keys that are dirty
     # per ranking and slot
     scores: Floats  # (rankings, slots): higher is better; NaN if the key is not in the window or is not ranked
@@ -114,12 +119,12 @@ class AggregateQueries(NamedTuple):
     totals: Ints  # whether answers have the exact sums of their keys, and a last row with those of all keys
     # per ranking
     tracks_of: Ints
-    whats: Ints  # code of the score, see `key_top`
+    whats: Ints  # code of the score, see `key_scores`
     directions: Floats  # 1: higher scores first, -1: lower scores first
     conditions_end: Ints  # end of its conditions
     # per condition of `having`
     condition_whats: Ints
-    operators: Ints  # see `key_top`
+    operators: Ints  # see `key_scores`
     bounds: Floats
     # per track
     spans: Ints  # its window size
@@ -158,7 +163,7 @@ def add_value(row: Ints, low: int, powers: int, value: float, bits: int) -> None
         add_square(row, FIRST_LIMB + limbs_of(row.size, powers), 2 * low, bits)
 
 
-@kernel
+@inner_kernel
 def enter(state: State, query_set: AggregateQueries, number: int) -> None:
     """Add a partial to the windows of all tracks."""
     at = number & (state.slots.size - 1)
@@ -166,7 +171,7 @@ def enter(state: State, query_set: AggregateQueries, number: int) -> None:
     for column in range(state.added.shape[1]):
         state.added[slot, column] += state.adds[at, column]
     for track in range(query_set.spans.size):
-        touch(state, track, slot)
+        touch(state, track, slot, SUMS_CHANGED)
         if query_set.grows[track] != NONE and query_set.signs.size:
             raise_peaks(state, query_set, track, slot, at)
             if np.isnan(state.peaks[query_set.grows[track], slot, 0]):
@@ -183,12 +188,12 @@ def enter(state: State, query_set: AggregateQueries, number: int) -> None:
 
 
 @inner_kernel
-def touch(state: State, track: int, slot: int) -> None:
+def touch(state: State, track: int, slot: int, changed: int) -> None:
     """Mark a key as dirty, so that it is rescored."""
     if not state.dirty[track, slot]:
-        state.dirty[track, slot] = True
         state.touched[track, state.stale[track]] = slot
         state.stale[track] += 1
+    state.dirty[track, slot] |= changed
 
 
 @inner_kernel
@@ -219,7 +224,9 @@ def raise_peaks(state: State, query_set: AggregateQueries, track: int, slot: int
     for e in range(query_set.signs.size):
         value, peak = state.extremes[at, e], state.peaks[g, slot, e]
         if not query_set.identified:
-            state.peaks[g, slot, e] = value if is_new else max(peak, value)
+            if is_new or value > peak:
+                state.peaks[g, slot, e] = value
+                touch(state, track, slot, EXTREME_CHANGED << e)
         elif is_new or is_better(
             query_set.compared[e],
             value,
@@ -231,6 +238,7 @@ def raise_peaks(state: State, query_set: AggregateQueries, track: int, slot: int
         ):
             state.peaks[g, slot, e] = value
             state.peak_ats[g, slot, e], state.peak_ids[g, slot, e] = state.ats[at, e], state.ids[at, e]
+            touch(state, track, slot, EXTREME_CHANGED << e)
 
 
 @inner_kernel
@@ -254,7 +262,7 @@ def remove_deleted(state: State, track: int, slot: int) -> None:
         remove_key(state, track, slot)
 
 
-@kernel
+@inner_kernel
 def push_to_ladder(state: State, query_set: AggregateQueries, slot: int, number: int, e: int) -> None:
     """Push a partial onto the ladder (monotonic queue) of its key.
 
@@ -279,19 +287,21 @@ def push_to_ladder(state: State, query_set: AggregateQueries, slot: int, number:
             head == NONE or is_beaten(compared, state.extremes[head & ring, e], mine)
         ):
             state.heads[track, slot, e] = number
+            touch(state, track, slot, EXTREME_CHANGED << e)
 
 
-@kernel
+@inner_kernel
 def leave(state: State, query_set: AggregateQueries, track: int, number: int) -> None:
     """Subtract a partial from the window of a track."""
     at = number & (state.slots.size - 1)
     slot = state.slots[at]
-    touch(state, track, slot)
+    touch(state, track, slot, SUMS_CHANGED)
     for column in range(state.added.shape[1]):
         state.left[track, slot, column] += state.adds[at, column]
     for e in range(query_set.signs.size):
         if state.heads[track, slot, e] == number:
             state.heads[track, slot, e] = state.younger[at, e]
+            touch(state, track, slot, EXTREME_CHANGED << e)
     if state.left[track, slot, COUNT] == state.added[slot, COUNT]:
         remove_key(state, track, slot)
     state.clock[LEFT] += 1
@@ -302,7 +312,7 @@ def leave_all(state: State, track: int) -> None:
     """Subtract everything from the window of a growing track."""
     for i in range(state.alive[track]):
         slot = state.live[track, i]
-        touch(state, track, slot)
+        touch(state, track, slot, EVERYTHING)
         for column in range(state.added.shape[1]):
             state.left[track, slot, column] = state.added[slot, column]
         state.place[track, slot] = NONE
@@ -391,7 +401,7 @@ def open_pane(state: State, query_set: AggregateQueries, position: int) -> None:
     clock[NEXT] = end
 
 
-@kernel
+@inner_kernel
 def begin_partial(state: State, slot: int) -> int:
     """Create an empty partial for the key in the open pane. There must be space for it. Return its ring index."""
     number = state.clock[TAIL]

@@ -7,16 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.aggregate.kernels.items import Items, score_keys, sort_keys_by_group
-from skyband.aggregate.kernels.key_top import (
-    EXTREME,
-    KeyScratch,
-    best_of_all,
-    best_of_group,
-    count_unrankable,
-    score_again,
-    sort_by_group,
-    sum_by_group,
-)
+from skyband.aggregate.kernels.key_scores import EXTREME, KeyScratch, count_unrankable, score_again
+from skyband.aggregate.kernels.key_top import best_of_all, best_of_group, sort_by_group, sum_by_group
 from skyband.aggregate.kernels.partials import (
     COUNT,
     FIRST_PANE,
@@ -41,18 +33,24 @@ from skyband.aggregate.kernels.partials import (
     release_panes,
 )
 from skyband.aggregate.kernels.window_ends import first_end_after, is_outside, start_of
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.keys import Keys
 from skyband.kernels.stream import ANSWERS_FULL, DONE, ROWS, STATE_FULL, WINDOWS, Floats, Ints
 
 # Progress
 TAKEN = 0  # rows processed so far
-WANTED = 1  # number of answer rows that need space, the pane that must be in memory, or the position in the page
+WANTED = 1  # number of answer rows or partials that need space, the pane that must be in memory, or the position
+#             in the page; 0 partials if a pane needs space
 
 # TotalAnswers.more: additional columns of an answer
 LAST = 0  # position at which the key was seen last
 ROW = 1  # id of the row with the score, or its number; NONE if the score is not that of a row
 MORE = ("last", "row")  # names of these columns; users see those in the family's AnswerSchema
+
+RUN = 1 << 16  # rows that are sorted together
+LONG_RUN = 1 << 12  # fewer rows are not sorted
+FEW_SLOTS = 1 << 15  # their totals are in the cache
+BUCKETS = 2048
 
 PANE_MISSING = 3  # return code: a pane must be removed, but its partials are not in memory
 PAGE_MISSING = 4  # return code: the page of irregular windows must contain a position
@@ -255,11 +253,69 @@ def advance(
     return DONE
 
 
+@inner_kernel
+def free_partials(state: State) -> int:
+    """Return the number of partials that there is space for."""
+    return int(state.slots.size - (state.clock[TAIL] - state.clock[HEAD]))
+
+
 @kernel
-def has_room(state: State) -> bool:
-    """Return whether there is space for one more pane and one more partial."""
+def sort_by_slot(slots: Ints, low: int, high: int, shift: int, room: KeyScratch) -> None:
+    """Write the rows from `low` to `high` to ``sorted``, by the highest bits of their slots.
+
+    Keys are in the order of memory then, but for those that share a bucket. Rows of a key keep their order.
+    """
+    begins = room.buckets
+    begins[:] = 0
+    for row in range(low, high):
+        begins[slots[row] >> shift] += 1
+    found = 0
+    for bucket in range(begins.size):
+        found, begins[bucket] = found + begins[bucket], found
+    for row in range(low, high):
+        bucket = slots[row] >> shift
+        room.sorted[begins[bucket]] = row
+        begins[bucket] += 1
+
+
+@inner_kernel
+def bucket_shift(slots: int) -> int:
+    """Return how far slots are shifted to give a bucket; 0 for few slots, whose order does not matter."""
+    if slots <= FEW_SLOTS:
+        return 0
+    shift = 1
+    while (slots - 1) >> shift >= BUCKETS:
+        shift += 1
+    return shift
+
+
+@inner_kernel
+def reach(
+    state: State,
+    query_set: AggregateQueries,
+    keys: Keys,
+    room: KeyScratch,
+    items: Items | None,
+    out: TotalAnswers,
+    progress: Ints,
+    position: int,
+    first: int,
+) -> int:
+    """Advance time to `position`, and open the pane that contains it unless it is open."""
     clock = state.clock
-    return clock[TAIL] - clock[HEAD] < state.slots.size and clock[LAST_PANE] - clock[FIRST_PANE] < state.lows.size
+    if position >= clock[NEXT]:
+        reason = advance(state, query_set, keys, room, items, out, progress, position, first)
+        if reason != DONE:
+            return int(reason)
+    if clock[IS_OPEN] == 0:
+        if clock[LAST_PANE] - clock[FIRST_PANE] == state.lows.size:
+            progress[WANTED] = 0
+            return STATE_FULL
+        if is_outside(query_set, position):
+            progress[WANTED] = position
+            return PAGE_MISSING
+        open_pane(state, query_set, position)
+    return DONE
 
 
 @kernel
@@ -276,38 +332,45 @@ def take_rows(
 ) -> int:
     """Process rows and answer every window that ends at or before the position of a row."""
     clock = state.clock
-    for i in range(progress[TAKEN], rows.slots.size):
-        progress[TAKEN] = i
-        position = rows.positions[i] if rows.positions.size else rows.first_position + i
-        if position >= clock[NEXT]:
-            reason = advance(state, query_set, keys, room, items, out, progress, position, first)
-            if reason != DONE:
-                return reason
-        slot = rows.slots[i]
-        if clock[IS_OPEN] == 0:
-            if not has_room(state):
-                return STATE_FULL
-            if is_outside(query_set, position):
-                progress[WANTED] = position
-                return PAGE_MISSING
-            open_pane(state, query_set, position)
-        if state.open[slot] >= clock[OPEN_AT]:
-            at = state.open[slot] & (state.slots.size - 1)
-        elif has_room(state):
-            at = begin_partial(state, slot)
+    begin, shift = progress[TAKEN], bucket_shift(state.last.size)
+    while begin < rows.slots.size:
+        progress[TAKEN] = begin
+        position = rows.positions[begin] if rows.positions.size else rows.first_position + begin
+        reason = reach(state, query_set, keys, room, items, out, progress, position, first)
+        if reason != DONE:
+            return reason
+        end, stop = begin + 1, min(begin + RUN, rows.slots.size)
+        if rows.positions.size:
+            while end < stop and rows.positions[end] < clock[NEXT]:
+                end += 1
         else:
+            end = min(stop, clock[NEXT] - rows.first_position)
+        if free_partials(state) < end - begin:
+            progress[WANTED] = end - begin
             return STATE_FULL
-        state.last[slot] = position
-        state.adds[at, COUNT] += 1
-        if rows.values.size:
-            if query_set.identified:
-                identify(state, query_set, at, rows.values[i], position, rows.ids[i])
-            take_value(state, query_set, at, rows.values[i], rows.bits[i])
+        is_sorted = shift and end - begin >= LONG_RUN
+        if is_sorted:
+            sort_by_slot(rows.slots, begin, end, shift, room)
+        for i in range(end - begin):
+            row = room.sorted[i] if is_sorted else begin + i
+            slot = rows.slots[row]
+            if state.open[slot] >= clock[OPEN_AT]:
+                at = state.open[slot] & (state.slots.size - 1)
+            else:
+                at = begin_partial(state, slot)
+            position = rows.positions[row] if rows.positions.size else rows.first_position + row
+            state.last[slot] = position
+            state.adds[at, COUNT] += 1
+            if rows.values.size:
+                if query_set.identified:
+                    identify(state, query_set, at, rows.values[row], position, rows.ids[row])
+                take_value(state, query_set, at, rows.values[row], rows.bits[row])
+        begin = end
     progress[TAKEN] = rows.slots.size
     return DONE
 
 
-@kernel
+@inner_kernel
 def identify(state: State, query_set: AggregateQueries, at: int, value: float, position: int, name: int) -> None:
     """Make a row the extreme of a partial where it is the best so far. The partial's count includes the row."""
     for e in range(query_set.signs.size):
@@ -318,7 +381,7 @@ def identify(state: State, query_set: AggregateQueries, at: int, value: float, p
             state.extremes[at, e], state.ats[at, e], state.ids[at, e] = signed, position, name
 
 
-@kernel
+@inner_kernel
 def take_value(state: State, query_set: AggregateQueries, at: int, value: float, bits: int) -> None:
     """Add a value to a partial."""
     if not query_set.identified:
@@ -344,45 +407,53 @@ def take_partials(
 ) -> int:
     """Process partials of complete panes and answer the windows that end between them."""
     clock = state.clock
-    for i in range(progress[TAKEN], rows.slots.size):
-        progress[TAKEN] = i
-        if rows.lows[i] >= clock[NEXT]:
-            reason = advance(state, query_set, keys, room, items, out, progress, rows.lows[i], first)
-            if reason != DONE:
-                return reason
-        slot = rows.slots[i]
-        if clock[IS_OPEN] == 0:
-            if not has_room(state):
-                return STATE_FULL
-            if is_outside(query_set, rows.lows[i]):
-                progress[WANTED] = rows.lows[i]
-                return PAGE_MISSING
-            open_pane(state, query_set, rows.lows[i])
-        if state.open[slot] >= clock[OPEN_AT]:
-            at = state.open[slot] & (state.slots.size - 1)
-        elif has_room(state):
-            at = begin_partial(state, slot)
-        else:
+    begin, shift = progress[TAKEN], bucket_shift(state.last.size)
+    while begin < rows.slots.size:
+        progress[TAKEN] = begin
+        reason = reach(state, query_set, keys, room, items, out, progress, rows.lows[begin], first)
+        if reason != DONE:
+            return reason
+        end, stop = begin + 1, min(begin + RUN, rows.slots.size)
+        while end < stop and rows.lows[end] < clock[NEXT]:
+            end += 1
+        if free_partials(state) < end - begin:
+            progress[WANTED] = end - begin
             return STATE_FULL
-        state.last[slot] = max(state.last[slot], rows.positions[i])
-        is_first = state.adds[at, COUNT] == 0
-        for column in range(state.adds.shape[1]):
-            state.adds[at, column] += rows.adds[i, column]
-        if query_set.powers and rows.adds[i, INFINITE]:
-            clock[HAS_INFINITE] = 1
-        for e in range(query_set.signs.size):
-            if not query_set.identified:
-                state.extremes[at, e] = max(state.extremes[at, e], rows.extremes[i, e])
-            elif is_first or is_better(
-                query_set.compared[e],
-                rows.extremes[i, e],
-                rows.ats[i, e],
-                rows.ids[i, e],
-                state.extremes[at, e],
-                state.ats[at, e],
-                state.ids[at, e],
-            ):
-                state.extremes[at, e] = rows.extremes[i, e]
-                state.ats[at, e], state.ids[at, e] = rows.ats[i, e], rows.ids[i, e]
+        is_sorted = shift and end - begin >= LONG_RUN
+        if is_sorted:
+            sort_by_slot(rows.slots, begin, end, shift, room)
+        for i in range(end - begin):
+            take_partial(state, query_set, rows, room.sorted[i] if is_sorted else begin + i)
+        begin = end
     progress[TAKEN] = rows.slots.size
     return DONE
+
+
+@inner_kernel
+def take_partial(state: State, query_set: AggregateQueries, rows: Partials, i: int) -> None:
+    """Add a partial to that of its key in the open pane."""
+    slot = rows.slots[i]
+    if state.open[slot] >= state.clock[OPEN_AT]:
+        at = state.open[slot] & (state.slots.size - 1)
+    else:
+        at = begin_partial(state, slot)
+    state.last[slot] = max(state.last[slot], rows.positions[i])
+    is_first = state.adds[at, COUNT] == 0
+    for column in range(state.adds.shape[1]):
+        state.adds[at, column] += rows.adds[i, column]
+    if query_set.powers and rows.adds[i, INFINITE]:
+        state.clock[HAS_INFINITE] = 1
+    for e in range(query_set.signs.size):
+        if not query_set.identified:
+            state.extremes[at, e] = max(state.extremes[at, e], rows.extremes[i, e])
+        elif is_first or is_better(
+            query_set.compared[e],
+            rows.extremes[i, e],
+            rows.ats[i, e],
+            rows.ids[i, e],
+            state.extremes[at, e],
+            state.ats[at, e],
+            state.ids[at, e],
+        ):
+            state.extremes[at, e] = rows.extremes[i, e]
+            state.ats[at, e], state.ids[at, e] = rows.ats[i, e], rows.ids[i, e]
