@@ -15,7 +15,7 @@ from skyband.aggregate.item_engine import ItemEngine, engine_of
 from skyband.aggregate.kernels.partials import NEVER, NONE
 from skyband.aggregate.kernels.totals import Partials
 from skyband.aggregate.open_panes import OpenPanes
-from skyband.aggregate.plan import ITEM, AggregatePlan, is_key_name
+from skyband.aggregate.plan import ITEM, AggregatePlan, is_key_name, own_name
 from skyband.aggregate.query import AggregateTopK
 from skyband.aggregate.reducer import AggregateNote, pane_ends
 from skyband.aggregate.row_store import RowStore
@@ -174,7 +174,9 @@ class AggregateShard(Shard):
 
     def _added_rows(self, table: pa.Table, extreme: str) -> Ints:
         """Store the rows of an extreme, if answers return them, and return their numbers."""
-        found = {name: column for name, column in row_columns(table, extreme).items() if name in self.plan.returned}
+        found = {
+            name: column for name, column in row_columns(table, extreme).items() if name in self.plan.stored_fields
+        }
         if not found:
             return np.full(table.num_rows, NONE)
         return self._rows.add(pa.table({name: one(table[column]) for name, column in found.items()}))
@@ -223,7 +225,7 @@ class AggregateShard(Shard):
                 columns[name] = one(groups[name]).take(codes)
             columns["end"] = pa.array(np.repeat(windows.ends, windows.counts))
             columns["last"] = pa.array(more["last"])
-            if self.plan.returned:
+            if self.plan.stored_fields:
                 returned = np.array([query.row for query in self._engine.shape.queries])[windows.queries]
                 numbers = np.where(np.repeat(returned, windows.counts), more["row"], NONE)
                 rows = self._rows.take(numbers)
@@ -365,7 +367,7 @@ def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Tab
         "query": pa.array([query.name for query in plan.queries], pa.string()).take(pa.array(queries[order]))
     }
     for name in plan.group_columns:
-        columns[name] = one(chosen[name]) if name in groups else pa.nulls(order.size)
+        columns[name] = one(chosen[name]) if name in groups else _row_column(chosen, own_name(name))
     found = {
         "score": pa.array(scores),
         "share": pa.array(shares, mask=np.isnan(shares)),
@@ -376,10 +378,14 @@ def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Tab
     }
     schema = FAMILIES["aggregate"].answers.with_keys(plan.parts)
     columns |= {column.name: found[column.name] for column in schema.columns[1:] if plan.is_wanted(column)}
-    for name in plan.returned:
-        known = f"{_ROW}{name}" in chosen.column_names
-        columns[name] = one(chosen[f"{_ROW}{name}"]) if known else pa.nulls(order.size)
+    columns |= {name: _row_column(chosen, name) for name in plan.returned}
     return pa.table(columns)
+
+
+def _row_column(table: pa.Table, name: str) -> pa.Array:
+    """Return a column of the returned rows; null if no row of these answers has it."""
+    known = f"{_ROW}{name}" in table.column_names
+    return one(table[f"{_ROW}{name}"]) if known else pa.nulls(table.num_rows)
 
 
 def _with_totals(

@@ -12,12 +12,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError, brief
 from skyband.queries import Query
-from skyband.sharding.plan import COPY
+from skyband.sharding.plan import COPY, HIDDEN, plain
 
 __all__ = ["EXACT", "HIDDEN", "RowSource", "plain"]
 
 EXACT = 2**53  # integers up to here are exact as scores
-HIDDEN = "__skyband_"
 
 C = TypeVar("C")
 K = TypeVar("K")
@@ -266,8 +265,8 @@ class RowSource(ABC, Generic[C, K]):
         """Return the names of groups in answers."""
         return [self._spelled(text) for text in partition_by]
 
-    def returned(self, queries: Iterable[Any], groups: set[str], *, row_copies: bool) -> dict[str, str]:
-        """Return the row's columns that come back, by the name they have in answers.
+    def returned(self, queries: Iterable[Any], groups: set[str]) -> dict[str, str]:
+        """Return the row's columns that come back besides those of groups, by the name they have in answers.
 
         A column with the name of one that every answer has comes back as ``row_<name>``. A column that is the score of
         every query does not come back twice.
@@ -277,9 +276,9 @@ class RowSource(ABC, Generic[C, K]):
         found = {}
         for column, kind in self.kinds:
             name = column
-            if (name.lower() in grouped and not row_copies) or (name.lower() == "score" and scores_only):
+            if name.lower() in grouped or (name.lower() == "score" and scores_only):
                 continue
-            if name.lower() in self._taken or name.lower() in grouped:
+            if name.lower() in self._taken:
                 name = f"{COPY}{name}"
                 if name.lower() in self._by_lower:
                     raise InvalidInputError(
@@ -306,12 +305,3 @@ class RowSource(ABC, Generic[C, K]):
                 f"{what} has type {self.described(kind)}, which has no order, but {use}. Use a string, a number or a "
                 "timestamp."
             )
-
-
-def plain(name: str) -> str:
-    """Return a name that tasks can look up: Spark reads a dot in the name of a column as a field of it.
-
-    >>> plain("price"), plain("a.b")
-    ('price', '__skyband_612e62')
-    """
-    return name if name.isidentifier() else f"{HIDDEN}{name.encode().hex()}"
