@@ -169,7 +169,9 @@ def _row_columns(
         columns[str(plan.values[number])] = counted
         keys = [*keys, counted]  # a row without it does not count
     elif scan.value is not None:
-        value = source.with_zero(source.number(query, "value", scan.value, "value must be numeric to be aggregated"))
+        value = source.with_zero(
+            source.number(query, "value", scan.value, "value must be numeric to be aggregated", keys)
+        )
         columns[str(plan.values[number])] = value
     counts = source.counts(keys, value)
     if scan.delete is not None and value is not None:

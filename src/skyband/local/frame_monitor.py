@@ -91,7 +91,9 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
                 "the stream and push them as one frame, or use replay(), which takes one frame for each stream."
             )
         table = self._fitting(as_table(frame))
-        plan = plan_for(table.schema, self._request(self._workload)) if self._plan is None else self._plan
+        plan = self._plan
+        if plan is None:
+            plan = plan_for(table.schema, self._request(self._workload), rows=table)
         newest = self._newest(table)
         counts = Counts()
         arrived = list(plan.envelopes([plan.project(table)], counts))

@@ -251,16 +251,22 @@ def refuse_unsupported_frames(workload: Workload[Any], algorithm: str, *, by_nam
 
 
 def plan_for(
-    schema: pa.Schema, request: ProjectionRequest, *, rank: pa.DataType | None = None, **stream: Any
+    schema: pa.Schema,
+    request: ProjectionRequest,
+    *,
+    rank: pa.DataType | None = None,
+    rows: pa.Table | None = None,
+    **stream: Any,
 ) -> LocalPlan:
     """Check a workload against the columns of a stream, and settle how it is answered. Nothing runs yet.
 
-    `rank` is the type of ranks in answers, by default a 64-bit integer. `stream=` names the stream that all rows belong
+    `rank` is the type of ranks in answers, by default a 64-bit integer. `rows` are known rows, from which error messages
+    show an example. `stream=` names the stream that all rows belong
     to, if each stream has a data frame.
     """
     family = FAMILIES[request.workload.family]
     part = family.part("projection")
-    source = ArrowSource(schema, part.taken(request))
+    source = ArrowSource(schema, part.taken(request), rows)
     found: Projection = part.project(source, request, **stream)
     known = ANSWER_KINDS if rank is None else {**ANSWER_KINDS, "rank": rank}
     kinds = pa.schema([(name, known[kind] if isinstance(kind, str) else kind) for name, kind in found.fields])

@@ -76,7 +76,7 @@ def _replay_table(
     complete = getattr(FAMILIES[workload.family].part("projection"), "with_streams", None)
     if complete is not None:
         workload = complete(workload, lambda text: ArrowSource(table.schema, ()).expression(text).compute(table))
-    plan = plan_for(plain_schema(table.schema), ProjectionRequest(workload, time, id_, algorithm))
+    plan = plan_for(plain_schema(table.schema), ProjectionRequest(workload, time, id_, algorithm), rows=table)
     if not plan.has_whole:
         return Answers(in_order(plan, list(plan.bounded([plan.project(table)], Counts()))))
     found = plan.whole(TableRows(plan, table))

@@ -76,8 +76,11 @@ class RowSource(ABC, Generic[C, K]):
         """Return the type of a column."""
 
     @abstractmethod
-    def as_number(self, column: C, error: str) -> C:
-        """Return numbers as doubles: NaN for null, and `error` raised for an integer beyond 2**53."""
+    def as_number(self, column: C, error: str, keys: Sequence[C] = ()) -> C:
+        """Return numbers as doubles: NaN for null, and `error` raised for an integer beyond 2**53.
+
+        Errors of single rows name the row's `keys`, if there are any.
+        """
 
     @abstractmethod
     def as_score(self, column: C) -> C:
@@ -189,16 +192,23 @@ class RowSource(ABC, Generic[C, K]):
         """Return the columns of time and id; a hash of the row where there is no id."""
         return self.column(self.time(time)), self.identity() if id_ is None else self.column(self.id(id_))
 
-    def number(self, query: Query, what: str, text: str, rule: str) -> C:
-        """Return a number as a double; NaN where a row has none."""
+    def number(self, query: Query, what: str, text: str, rule: str, keys: Sequence[C] = ()) -> C:
+        """Return a number as a double; NaN where a row has none. Errors of single rows name the row's `keys`."""
         kind = self.type_of(query, what, text)
         if not self.is_number(kind):
-            raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} has type {self.described(kind)}; {rule}.")
+            example = self.wrong_value(text, keys)
+            raise InvalidQueryError(
+                f"query {query.name!r}: {what}={text!r} has type {self.described(kind)}; {rule}.{example}"
+            )
         error = (
             f"query {query.name!r}: a value of {what}={text!r} is beyond 2**53, where integers are not exact as "
             "double. Scale it down."
         )
-        return self.as_number(self.expression(text), error)
+        return self.as_number(self.expression(text), error, keys)
+
+    def wrong_value(self, text: str, keys: Sequence[C]) -> str:
+        """Return a sentence about the first value that is no number and its keys, if rows are known."""
+        return ""
 
     def ranked(self, query: Query, what: str, text: str) -> tuple[C, C | None]:
         """Return a score as a double, NaN where a row has none; and its exact value, if doubles may be equal."""
