@@ -81,6 +81,12 @@ def test_a_wrong_total_is_found(tmp_path, rows):
     pq.write_table(answers.set_column(answers.schema.get_field_index("score"), "score", [scores]), path)
     found = verify_local(file, "rows", answers=tmp_path / "out")
     assert (found.difference.missing, found.difference.unexpected) == (1, 1)
+    ids = [row["id"] and row["id"] + (row["query"] == "best") for row in answers.to_pylist()]  # of another row
+    pq.write_table(answers.set_column(answers.schema.get_field_index("id"), "id", [ids]), path)
+    found = verify_local(file, "rows", answers=tmp_path / "out")
+    wrong = answers["query"].to_pylist().count("best")
+    assert (found.difference.missing, found.difference.unexpected) == (wrong, wrong)
+    assert {row["query"] for row in found.difference.examples} == {"best"}
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])

@@ -36,6 +36,10 @@ KEYS = """
      value: "coalesce(g, '?')", having: count(*) > 1}
   - {name: middle, type: aggregate, k: 2, size: 20 seconds, slide: 7 seconds, key: id % 5, aggregate: quantile,
      quantile: 0.3, value: s}
+  - {name: best, sql: "TOPK max(round(s)), 2 BY KEY id % 4 OVER 20 SECONDS EVERY 7 SECONDS WITH ROW"}
+  - {name: worst, sql: "TOPK min(s) ASC, 2 BY KEY id % 4 PARTITION BY g OVER 30 SECONDS EVERY 11 SECONDS WITH ROW"}
+  - {name: newest, sql: "TOPK latest(round(s)), 2 BY KEY id % 3 OVER 20 SECONDS WITH ROW WITH DELETE WHEN odd"}
+  - {name: oldest, sql: "TOPK first(s), 2 BY KEY id % 3 OVER 20 SECONDS EVERY 7 SECONDS WITH ROW"}
 """
 CALENDARS_OF_KEYS = """
   - {name: day, type: aggregate, k: 2, size: 1 day, zone: Asia/Beirut, key: id % 6, value: s, where: odd, share: true}

@@ -469,7 +469,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
 
 
 def _numbers(values: Any, keys: Any) -> Floats:
-    """Return values as numbers; an error names the key of the first one that is none."""
+    """Return values as numbers; an error names the key of the first one that is not a number."""
     try:
         return score_column(values, "values")
     except InvalidInputError as error:

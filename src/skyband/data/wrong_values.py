@@ -17,7 +17,7 @@ _EXACT = 2**53  # integers up to here are exact as float64
 
 
 def wrong_value(values: Any, keys: Any, name: str = "values") -> str:
-    """Return a sentence about the first value that is no exact number, or nothing if all are.
+    """Return a sentence about the first value that is not an exact number, or nothing if all are.
 
     `keys` are a column, or a mapping of names to columns. Text that could be cast to a number is wrong, too, if there
     is nothing else.
@@ -55,17 +55,14 @@ def _plain(column: Any) -> Iterable[Any]:
 
 
 def _is_number(value: Any, *, texts: bool) -> bool:
-    if value is None or value is np.ma.masked:
-        return True
     if isinstance(value, bool | np.bool_):
         return False
     if isinstance(value, int | np.integer):
         return abs(int(value)) <= _EXACT
-    if isinstance(value, float | np.floating | Decimal):
-        return True
-    if not texts or not isinstance(value, str):
-        return bool(type(value).__name__ in ("NAType", "NaTType"))  # missing values of pandas
-    try:
-        return not math.isnan(float(value))
-    except ValueError:
-        return False
+    if texts and isinstance(value, str):
+        try:
+            return not math.isnan(float(value))
+        except ValueError:
+            return False
+    is_missing = value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType")
+    return is_missing or isinstance(value, float | np.floating | Decimal)

@@ -25,7 +25,7 @@ from skyband.expressions import compile_expression
 from skyband.expressions.types import spark_name
 from skyband.jobs.engine_choice import refuse_unsupported_file
 from skyband.jobs.local_job import run_local
-from skyband.jobs.verified import Verified, in_answers, stored_files, written_to
+from skyband.jobs.verified import Verified, in_answers, returning, stored_files, written_to
 from skyband.queries.answer_schema import moment_of
 from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
@@ -67,7 +67,7 @@ def verify_local(
     time, id_ = _spelled(rows, str(source.time)), source.id and _spelled(rows, source.id)
     by_definition = family_of(workload).part("brute_force").by_definition
     expected = by_definition(rows, workload, time=time, id_=id_)
-    own = {"__time": in_answers(time), **({"__id": in_answers(id_)} if id_ else {})}
+    own = {"__time": in_answers(time, workload), **({"__id": in_answers(id_, workload)} if id_ else {})}
     found = expected.slice(0, 0) if found is None else _as_expected(found, expected, own, workload)
     not_final = 0
     if unfinished:
@@ -160,8 +160,9 @@ def _as_expected(found: pa.Table, expected: pa.Table, own: dict[str, str], workl
             )
         value = _cast(found, there, field.type)
         grouped = [query.name for query in workload if field.name in query.groups]
-        if field.name not in own and grouped:
-            is_mine = pc.is_in(one(found["query"]), pa.array(grouped))
+        asked = returning(workload) if field.name in own else grouped
+        if field.name in own or grouped:
+            is_mine = pc.is_in(one(found["query"]), pa.array(asked, pa.string()))
             value = pc.if_else(is_mine, value, pa.scalar(None, field.type))
         decayed = [query.name for query in workload if getattr(query, "half_life", None) is not None]
         if field.name == "score" and decayed:

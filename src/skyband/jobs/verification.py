@@ -18,7 +18,7 @@ from skyband.connectors.files import FilesSource, ParquetSink
 from skyband.connectors.sources import open_batch
 from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.jobs.job import run
-from skyband.jobs.verified import Verified, in_answers, stored_files, written_to
+from skyband.jobs.verified import Verified, in_answers, returning, stored_files, written_to
 from skyband.queries.answer_schema import moment_of
 from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
@@ -151,7 +151,7 @@ def _as_expected(found: DataFrame, expected: DataFrame, own: dict[str, str], wor
     """Convert a sink's rows to the columns of brute force: types of the input, groups only for grouped queries."""
     columns = []
     for field in expected.schema.fields:
-        there = _spelled(found, in_answers(own[field.name]) if field.name in own else field.name)
+        there = _spelled(found, in_answers(own[field.name], workload) if field.name in own else field.name)
         if there not in found.columns:
             raise InvalidInputError(
                 f"the answers have no column {there!r}, which the comparison needs. They were written with another "
@@ -163,8 +163,9 @@ def _as_expected(found: DataFrame, expected: DataFrame, own: dict[str, str], wor
         else:  # text that cannot be cast is a difference, not an error
             value = value.try_cast(field.dataType)
         grouped = [query.name for query in workload if field.name in query.groups]
-        if field.name not in own and grouped:
-            value = sf.when(sf.col("query").isin(grouped), value)
+        asked = returning(workload) if field.name in own else grouped
+        if field.name in own or grouped:
+            value = sf.when(sf.col("query").isin(asked), value)
         decayed = [query.name for query in workload if getattr(query, "half_life", None) is not None]
         if field.name == "score" and decayed:
             value = sf.when(sf.col("query").isin(decayed), rounded(value)).otherwise(value)

@@ -95,7 +95,7 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
         return ArrowColumn(pa.float64(), compute, column.reads)
 
     def wrong_value(self, text: str, keys: Sequence[ArrowColumn]) -> str:
-        """Return a sentence about the first value that is no number, and its keys."""
+        """Return a sentence about the first value that is not a number, and its keys."""
         if self._rows is None:
             return ""
         values = self.expression(text).compute(self._rows)

@@ -260,9 +260,8 @@ def plan_for(
 ) -> LocalPlan:
     """Check a workload against the columns of a stream, and settle how it is answered. Nothing runs yet.
 
-    `rank` is the type of ranks in answers, by default a 64-bit integer. `rows` are known rows, from which error messages
-    show an example. `stream=` names the stream that all rows belong
-    to, if each stream has a data frame.
+    `rank` is the type of ranks in answers, by default a 64-bit integer. `rows` are known rows, of which error messages
+    show one. `stream=` names the stream that all rows belong to, if each stream has a data frame.
     """
     family = FAMILIES[request.workload.family]
     part = family.part("projection")

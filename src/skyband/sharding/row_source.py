@@ -207,7 +207,7 @@ class RowSource(ABC, Generic[C, K]):
         return self.as_number(self.expression(text), error, keys)
 
     def wrong_value(self, text: str, keys: Sequence[C]) -> str:
-        """Return a sentence about the first value that is no number and its keys, if rows are known."""
+        """Return a sentence about the first value that is not a number, and its keys, if rows are known."""
         return ""
 
     def ranked(self, query: Query, what: str, text: str) -> tuple[C, C | None]:
