@@ -67,7 +67,8 @@ def in_answers(column: str, workload: Workload[Any]) -> str:
     """Return the name of an input column in the answers.
 
     >>> import skyband as sb
-    >>> in_answers("rank", sb.Workload(sb.TopK(k=1, size="1 hour"))), in_answers("ts", sb.Workload(sb.TopK(k=1, size=3)))
+    >>> workload = sb.Workload(sb.TopK(k=1, size="1 hour"))
+    >>> in_answers("rank", workload), in_answers("ts", workload)
     ('row_rank', 'ts')
     """
     keys = getattr(workload.queries[0], "key_columns", ())
