@@ -158,8 +158,13 @@ def test_a_stream_of_deletes_that_is_started_again(run):
     handle = run.start(DELETES)
     process_all(handle.query)
     handle.stop()
+    unknown = handle.metrics()["unknown_deletes"]
     run.add(rows[150:])
-    run.finish(DELETES)
+    unknown += run.finish(DELETES)["unknown_deletes"]
+    monitor = sb.aggregate.Monitor(DELETES, time="ts")
+    monitor.push(table(rows))
+    monitor.finish()
+    assert unknown == monitor.metrics()["unknown_deletes"] > 10
     assert run.found(DELETES) == oracle.answers(DELETES, with_deletes(rows))
 
 

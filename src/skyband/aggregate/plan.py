@@ -156,6 +156,15 @@ class AggregatePlan(ShardPlan):
         """The queries by scan."""
         return scans_of(self.queries)
 
+    def has_deletes(self, scan: int) -> bool:
+        """Whether rows of a scan can delete their keys."""
+        return self.scans[scan].delete is not None
+
+    @property
+    def counts_deletes(self) -> bool:
+        """Whether deletes of keys without a value are counted."""
+        return any(scan.delete is not None for scan in self.scans)
+
     @property
     def scan_names(self) -> list[tuple[Any, ...]]:
         """What the scans read; one without deletes has the name that it had before there were deletes."""

@@ -21,6 +21,7 @@ from skyband.aggregate.reducer import AggregateNote, pane_ends
 from skyband.aggregate.row_store import RowStore
 from skyband.aggregate.shape import AggregateShape
 from skyband.aggregate.state_store import StateStore, packed, unpacked
+from skyband.aggregate.unknown_deletes import UnknownDeletes
 from skyband.aggregate.window_totals import window_totals
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.composite_key import unpacked_keys
@@ -76,6 +77,8 @@ class AggregateShard(Shard):
         self._kinds: pa.Schema | None = None  # of the groups and the key
         self._first = AXIS_LIMIT  # first position of the stream
         self._unrankable = 0
+        self._deletes = UnknownDeletes(self._first_start) if plan.has_deletes(self.scan) else None
+        self._unknown_deletes = 0  # of this step
 
     @property
     def owner_columns(self) -> Sequence[str]:
@@ -124,7 +127,8 @@ class AggregateShard(Shard):
         found = self._answers()
         if self._rows.is_full:
             self._engine.renumber_rows(self._rows.retain)
-        return found, Tally(candidates=held, unrankable=more)
+        unknown, self._unknown_deletes = self._unknown_deletes, 0
+        return found, Tally(candidates=held, unrankable=more, unknown_deletes=unknown)
 
     @property
     def next_end(self) -> int | None:
@@ -146,6 +150,9 @@ class AggregateShard(Shard):
         table = table.take(pc.sort_indices(table["pane"]))
         codes = self._group_codes(table) if self._columns else None
         slots = self._book.slots_of(key_column(one(table[name])).stored, codes)
+        if self._deletes is not None:
+            values, rows = _numbers(_column(table, "latest", -np.inf)), _numbers(table["count"])
+            self._unknown_deletes += self._deletes.take(slots, _numbers(table["pane"]), values, rows)
         if isinstance(self._engine, ItemEngine):
             slots = self._engine.slots_of(key_column(one(table[ITEM])).stored, slots)
         addends = Addends(shape.powers).named_in(table.column_names)
@@ -160,6 +167,12 @@ class AggregateShard(Shard):
             **self._extreme_rows(table),
         )
         self._engine.take_partials(partials, addends, self._book.keys, max(1, len(self._groups)), self._first)
+
+    def _first_start(self, mark: int) -> int:
+        """Return the earliest start of the windows that end next after a pane begins."""
+        queries = self._engine.shape.queries
+        ends = ((query, query.window.first_end_after(mark)) for query in queries)
+        return min(max(query.window.start(end), self.since.get(query.name, ALWAYS)) for query, end in ends)
 
     def _extreme_rows(self, table: pa.Table) -> dict[str, Any]:
         """Return the positions and the numbers of the rows of extremes."""
@@ -280,6 +293,7 @@ class AggregateShard(Shard):
             "totals": self._store.spill(slots if items is None else items["slots"]),
             "items": None if items is None else {name: _as_int32(part) for name, part in items.items()},
             "rows": self._rows.state(),
+            **({} if self._deletes is None else {"deletes": self._deletes.state(slots)}),
             **self.saved_reports(),
         }
 
@@ -309,6 +323,8 @@ class AggregateShard(Shard):
         book = {**saved["book"], **{name: saved["book"][name].astype(np.int64) for name in ("slots", "groups")}}
         self._book.load(book, one(from_bytes(saved["keys"])["key"]))
         used, size = book["slots"], self._book.keys.prefix.size
+        if self._deletes is not None:
+            self._deletes.load(saved.get("deletes"), used)
         if isinstance(self._engine, ItemEngine):
             items = saved["items"]
             used = items["slots"].astype(np.int64)

@@ -18,7 +18,7 @@ from skyband.data.arrow import one
 from skyband.errors import InvalidInputError, SkybandError, UnsupportedError
 from skyband.local.arrow_source import ArrowSource
 from skyband.local.frames import as_table, frames_by_name, is_frame
-from skyband.local.pipeline import ANSWER_KINDS, Counts, LocalPlan, plan_for, refuse_unsupported_frames
+from skyband.local.pipeline import ANSWER_KINDS, Counts, DeleteCounts, LocalPlan, plan_for, refuse_unsupported_frames
 from skyband.local.replay import in_order
 from skyband.monitor import MonitorBase, Q
 from skyband.queries.workload import Workload
@@ -57,7 +57,7 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
         self._plan: LocalPlan | None = None  # follows from the columns of the first frame
         self._frame_schema: pa.Schema | None = None
         self._shards: list[Shard] = []
-        self._counts = Counts()
+        self._counts = self._new_counts()
         self._held: dict[int, int] = {}  # by shard: how many rows, tuples or partials it stores
 
     @property
@@ -95,7 +95,7 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
         if plan is None:
             plan = plan_for(table.schema, self._request(self._workload), rows=table)
         newest = self._newest(table)
-        counts = Counts()
+        counts = self._new_counts()
         arrived = list(plan.envelopes([plan.project(table)], counts))
         shards = self._shards if self._plan is not None else _new_shards(plan)
         self._step(plan, shards, arrived, newest)
@@ -175,9 +175,13 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
     def _time_column(self, table: pa.Table) -> str:
         return str(next(name for name in table.column_names if name.lower() == self._time.lower()))
 
+    def _new_counts(self) -> Counts:
+        deletes = any(getattr(query, "delete", None) is not None for query in self._workload)
+        return DeleteCounts() if deletes else Counts()
+
     def _take(self, counts: Counts) -> None:
         for name, value in asdict(counts).items():
-            setattr(self._counts, name, getattr(self._counts, name) + value)
+            setattr(self._counts, name, getattr(self._counts, name, 0) + value)
 
     def _step(
         self,
@@ -189,7 +193,7 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
         end: bool = False,
     ) -> None:
         """Step the shards to a newest position, and keep what they answer. Rejected rows change nothing."""
-        counts, held, pending = Counts(), {}, []
+        counts, held, pending = self._new_counts(), {}, []
         before = [shard.state() if shard.may_reject else None for shard in shards]
         for shard in shards:
             mine = [envelope for envelope in arrived if envelope.shard == shard.number]
@@ -280,7 +284,7 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
         return cls(queries, saved["algorithm"], time=saved["time"], id=saved["id"])
 
     def _load(self, saved: dict[str, Any]) -> None:
-        self._counts = Counts(**saved["counts"])
+        self._counts = type(self._new_counts())(**saved["counts"])
         if saved["schema"] is None:
             return
         self._frame_schema = pa.ipc.read_schema(pa.py_buffer(saved["schema"]))

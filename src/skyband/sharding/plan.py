@@ -56,6 +56,11 @@ class ShardPlan:
         return None
 
     @property
+    def counts_deletes(self) -> bool:
+        """Whether deletes of keys without a value are counted."""
+        return False
+
+    @property
     def has_whole(self) -> bool:
         """Whether all windows of bounded rows can be answered in one pass, if the family has one."""
         return True
