@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from random import Random
 
 import numpy as np
@@ -11,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.aggregate.unknown_deletes import UnknownDeletes
+from skyband.aggregate.key_panes import KeyPanes
 from skyband.local.pipeline import plan_for
 from skyband.sharding.projection import ProjectionRequest
 from skyband.windows import ALWAYS
@@ -111,10 +110,11 @@ def test_what_counts():
 
 
 def test_a_state_without_the_keys_counts_from_their_next_row():
-    deletes = UnknownDeletes(lambda mark: mark - 10)
-    deletes.load(None, np.array([0, 1]))
-    nan = np.array([np.nan, np.nan])
-    found = Counter()
+    deletes, slots = KeyPanes(lambda mark: mark - 10), np.array([0, 1])
+    deletes.load(None, slots, np.array([-3, -20]))
+    nan, found = np.array([np.nan, np.nan]), []
     for mark in (0, 5):
-        found[mark] = deletes.take(np.array([0, 1]), np.array([mark, mark]), nan, np.ones(2))
-    assert found == {0: 0, 5: 2}
+        marks = np.array([mark, mark])
+        found.append(deletes.unknown_deletes(slots, marks, nan, np.ones(2)))
+        deletes.take(slots, marks, nan)
+    assert found == [1, 2]

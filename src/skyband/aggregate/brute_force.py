@@ -109,6 +109,7 @@ _DEFINED = frozenset(
         "others",
         "share",
         "row",
+        "max_keys",
         "zone",
         "week_start",
         "cumulative",

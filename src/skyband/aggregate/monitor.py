@@ -22,7 +22,7 @@ from skyband.data.validation import Batch as Checked
 from skyband.data.window_bounds import all_sliding, last_ends, starts_of
 from skyband.data.window_table import WindowQueries, window_table
 from skyband.data.wrong_values import wrong_value
-from skyband.errors import InvalidInputError
+from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.kernels.stream import Floats, Ints
 from skyband.kernels.validation import rows_by_group
 from skyband.local.frames import refuse_missing_arrays
@@ -100,6 +100,8 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
     ) -> None:
         self._refuse_id_without_time(id)
         self._workload = self._checked(queries, computed)
+        for query in self._workload:
+            _refuse_limit(query)
         super().__init__(self._workload.axis, computed=computed)
         self._key_kind: pa.DataType | None = None
         self._parts: pa.Schema | None = None  # the columns of keys that have several
@@ -401,6 +403,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         newest = self._intake.newest
         since = ALWAYS if newest is None else newest + 1
         refuse_past_landmark(query, since)
+        _refuse_limit(query)
         self._put_aside()
         self._workload = after
         self._begin([query], since)
@@ -466,6 +469,14 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
                     f"deletes= was given, but query {query.name!r} uses the {other} of a key, and a delete has no "
                     "value. Use deletes= with aggregate='latest' only. This push was rejected."
                 )
+
+
+def _refuse_limit(query: AggregateTopK) -> None:
+    if query.max_keys is not None:
+        raise UnsupportedError(
+            f"query {query.name!r}: max_keys={query.max_keys} is not supported for arrays. Omit it, or use data "
+            "frames, with time= for the monitor or for replay."
+        )
 
 
 def _numbers(values: Any, keys: Any) -> Floats:

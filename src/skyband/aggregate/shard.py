@@ -14,6 +14,7 @@ from skyband.aggregate.extreme_rows import added, at_name, row_columns
 from skyband.aggregate.item_engine import ItemEngine, engine_of
 from skyband.aggregate.kernels.partials import NEVER, NONE
 from skyband.aggregate.kernels.totals import Partials
+from skyband.aggregate.key_panes import KeyPanes
 from skyband.aggregate.open_panes import OpenPanes
 from skyband.aggregate.plan import ITEM, AggregatePlan, is_key_name, own_name
 from skyband.aggregate.query import AggregateTopK
@@ -21,7 +22,6 @@ from skyband.aggregate.reducer import AggregateNote, pane_ends
 from skyband.aggregate.row_store import RowStore
 from skyband.aggregate.shape import AggregateShape
 from skyband.aggregate.state_store import StateStore, packed, unpacked
-from skyband.aggregate.unknown_deletes import UnknownDeletes
 from skyband.aggregate.window_totals import window_totals
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.composite_key import unpacked_keys
@@ -77,8 +77,15 @@ class AggregateShard(Shard):
         self._kinds: pa.Schema | None = None  # of the groups and the key
         self._first = AXIS_LIMIT  # first position of the stream
         self._unrankable = 0
-        self._deletes = UnknownDeletes(self._first_start) if plan.has_deletes(self.scan) else None
+        self._limited = [(query, query.max_keys) for query in self._engine.shape.queries if query.max_keys]
+        follows_keys = self._limited or plan.has_deletes(self.scan)
+        self._key_panes = KeyPanes(self._first_start) if follows_keys else None
         self._unknown_deletes = 0  # of this step
+
+    @property
+    def may_reject(self) -> bool:  # type: ignore[override]  # depends on the queries here
+        """Whether a step may raise an error about its rows."""
+        return bool(self._limited)
 
     @property
     def owner_columns(self) -> Sequence[str]:
@@ -150,9 +157,8 @@ class AggregateShard(Shard):
         table = table.take(pc.sort_indices(table["pane"]))
         codes = self._group_codes(table) if self._columns else None
         slots = self._book.slots_of(key_column(one(table[name])).stored, codes)
-        if self._deletes is not None:
-            values, rows = _numbers(_column(table, "latest", -np.inf)), _numbers(table["count"])
-            self._unknown_deletes += self._deletes.take(slots, _numbers(table["pane"]), values, rows)
+        if self._key_panes is not None:
+            self._follow_keys(self._key_panes, table, slots)
         if isinstance(self._engine, ItemEngine):
             slots = self._engine.slots_of(key_column(one(table[ITEM])).stored, slots)
         addends = Addends(shape.powers).named_in(table.column_names)
@@ -167,6 +173,28 @@ class AggregateShard(Shard):
             **self._extreme_rows(table),
         )
         self._engine.take_partials(partials, addends, self._book.keys, max(1, len(self._groups)), self._first)
+
+    def _follow_keys(self, keys: KeyPanes, table: pa.Table, slots: Ints) -> None:
+        """Count unknown deletes, and reject more keys in a window than its query allows."""
+        marks, values = _numbers(table["pane"]), np.zeros(table.num_rows)
+        if self.plan.has_deletes(self.scan):
+            values = _numbers(_column(table, "latest", -np.inf))
+            self._unknown_deletes += keys.unknown_deletes(slots, marks, values, _numbers(table["count"]))
+        limited = [(query, most) for query, most in self._limited if len(self._book) > most]
+        if not limited:
+            keys.take(slots, marks, values)
+            return
+        for mark in keys.by_pane(slots, marks, values):
+            for query, most in limited:
+                end = query.window.first_end_after(mark)
+                start = max(query.window.start(end), self.since.get(query.name, ALWAYS))
+                if (held := keys.held(start)) > most:
+                    where = f" in one of {self.plan.shards} shards" if self.plan.shards > 1 else ""
+                    raise InvalidInputError(
+                        f"query {query.name!r} has max_keys={most}, but its window that ends at {end} "
+                        f"(microseconds) has {held} keys or more{where}. No answer of this window was returned. Use a "
+                        "larger max_keys (a restart with it continues), a filter, or a shorter window."
+                    )
 
     def _first_start(self, mark: int) -> int:
         """Return the earliest start of the windows that end next after a pane begins."""
@@ -293,7 +321,7 @@ class AggregateShard(Shard):
             "totals": self._store.spill(slots if items is None else items["slots"]),
             "items": None if items is None else {name: _as_int32(part) for name, part in items.items()},
             "rows": self._rows.state(),
-            **({} if self._deletes is None else {"deletes": self._deletes.state(slots)}),
+            **({} if self._key_panes is None else {"key_panes": self._key_panes.state(slots)}),
             **self.saved_reports(),
         }
 
@@ -323,14 +351,15 @@ class AggregateShard(Shard):
         book = {**saved["book"], **{name: saved["book"][name].astype(np.int64) for name in ("slots", "groups")}}
         self._book.load(book, one(from_bytes(saved["keys"])["key"]))
         used, size = book["slots"], self._book.keys.prefix.size
-        if self._deletes is not None:
-            self._deletes.load(saved.get("deletes"), used)
         if isinstance(self._engine, ItemEngine):
             items = saved["items"]
             used = items["slots"].astype(np.int64)
             self._engine.load_items({**items, "slots": used, "groups": items["groups"].astype(np.int64)})
             size = self._engine.book.owners.size
         self._store.restore(AggregateShape(before), saved["totals"], used, size)
+        if self._key_panes is not None:
+            lasts = self.newest if isinstance(self._engine, ItemEngine) else self._engine.last_seen(book["slots"])
+            self._key_panes.load(saved.get("key_panes"), book["slots"], lasts)
         self._rows.load(saved["rows"])
         self._unrankable = self._engine.counters()["unrankable"]
         same = {query.name for query in now if query in before}

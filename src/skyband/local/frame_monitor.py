@@ -194,7 +194,8 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
     ) -> None:
         """Step the shards to a newest position, and keep what they answer. Rejected rows change nothing."""
         counts, held, pending = self._new_counts(), {}, []
-        before = [shard.state() if shard.may_reject else None for shard in shards]
+        rejects = any(shard.may_reject for shard in shards)
+        before = [(shard.state(), dict(shard.segments)) for shard in shards] if rejects else []  # type: ignore[call-overload]
         for shard in shards:
             mine = [envelope for envelope in arrived if envelope.shard == shard.number]
             try:
@@ -202,10 +203,10 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
                     [one.rows for one in mine], [one.note for one in mine], None, next_watermark=newest, end=end
                 )
             except SkybandError:
-                # Only families with one shard reject rows in a step, so no other shard has changed.
-                blob = before[shard.number]
-                if self._plan is not None and blob is not None:
-                    self._shards[shard.number] = type(shard).resume(plan.plan, shard.number, blob, shard.segments)
+                if self._plan is not None:
+                    for number, (blob, segments) in enumerate(before):
+                        kept = MemorySegments(segments)
+                        self._shards[number] = type(shard).resume(plan.plan, number, blob, kept)
                 raise
             answers = [(shard.number, plan.first_end(table), table) for table in found if table.num_rows]
             merged = list(plan.merged(answers))
