@@ -17,6 +17,7 @@ from skyband.jobs.local_verification import verify_local
 from tests.jobs.test_verification import (
     CALENDARS,
     CALENDARS_OF_KEYS,
+    CHANCES,
     COUNTED,
     KEYS,
     OBJECTS,
@@ -43,7 +44,9 @@ def rows(tmp_path):
 
 @pytest.mark.parametrize("id_", ["id: id,", ""])
 @pytest.mark.parametrize(
-    "queries", [QUERIES, ORDERS, COUNTED, KEYS, OBJECTS], ids=["time", "orders", "count", "keys", "objects"]
+    "queries",
+    [QUERIES, ORDERS, COUNTED, KEYS, OBJECTS, CHANCES],
+    ids=["time", "orders", "count", "keys", "objects", "chances"],
 )
 def test_the_two_agree(tmp_path, rows, queries, id_):
     lines = []
