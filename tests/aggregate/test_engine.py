@@ -184,7 +184,7 @@ def test_rows_left_out_move_time_but_are_no_objects():
         (([5, 6], ["a"], [1.0, 2.0]), "must have the same length"),
         (([5, 6], ["a", "b"], None), "only aggregate='count' works without them"),
         (([5, 6], [1, 2], [1.0, 2.0]), "keys changed type from string to int64, so one key would be counted as two"),
-        (([5, 6], ["a", "b"], ["x", "y"]), "values must be numbers"),
+        (([5, 6], ["a", "b"], ["x", "y"]), r"values must be numbers.*values\[0\]='x', with key 'a'"),
         (([5, 6], [{"a": 1}, {"a": 2}], [1.0, 2.0]), "must be numbers, text"),
         ((None, ["a"], [1.0]), "positions must not be None"),
     ],

@@ -45,6 +45,31 @@ def queries(**more):
     ]
 
 
+def test_a_group_column_of_another_query_is_a_column_of_the_row():
+    rows = frame(drawn("own")).append_column("mode", pa.array([["a", "b", None][number % 3] for number in range(60)]))
+    alone, grouped = (
+        sb.AggregateTopK(name=name, k=3, aggregate="max", row=True, partition_by=groups, **WINDOW)
+        for name, groups in (("whole", []), ("each", ["mode"]))
+    )
+    often = sb.AggregateTopK(name="often", k=3, aggregate="count", partition_by=["Mode"], **WINDOW)
+    plain = sb.AggregateTopK(name="sum", k=3, **WINDOW)
+    modes = dict(zip(rows["game"].to_pylist(), rows["mode"].to_pylist(), strict=True))
+    monitor = sb.aggregate.Monitor([alone, grouped, often, plain], time="ts", id="game")
+    for low in (0, 17, 40):
+        monitor.push(rows.slice(low, {0: 17, 17: 23, 40: 20}[low]))
+        monitor = sb.aggregate.Monitor.resume(monitor.snapshot())
+    monitor.finish()
+    found = monitor.answers().to_pylist()
+    assert found == sb.replay([alone, grouped, often, plain], rows, time="ts", id="game").to_pylist()
+    names = ["window_end", "rank", "key", "score", "game", "mode"]
+    mine = [{name: row[name] for name in names} for row in found if row["query"] == "whole"]
+    assert mine == sb.replay(alone, rows, time="ts", id="game").select(names).to_pylist()
+    assert {row["mode"] for row in mine} == {"a", "b", None}
+    assert all(row["mode"] == modes[row["game"]] for row in found if row["query"] in ("whole", "each"))
+    assert {row["mode"] for row in found if row["query"] == "often"} == {"a", "b", None}
+    assert {row["mode"] for row in found if row["query"] == "sum"} == {None}
+
+
 def told(table):
     """Answers as the oracle has them."""
     names = ["query", "window_start", "window_end", "rank", "player", "game", "score"]

@@ -17,6 +17,7 @@ from skyband.jobs.local_verification import verify_local
 from tests.jobs.test_verification import (
     CALENDARS,
     CALENDARS_OF_KEYS,
+    CHANCES,
     COUNTED,
     KEYS,
     OBJECTS,
@@ -43,7 +44,9 @@ def rows(tmp_path):
 
 @pytest.mark.parametrize("id_", ["id: id,", ""])
 @pytest.mark.parametrize(
-    "queries", [QUERIES, ORDERS, COUNTED, KEYS, OBJECTS], ids=["time", "orders", "count", "keys", "objects"]
+    "queries",
+    [QUERIES, ORDERS, COUNTED, KEYS, OBJECTS, CHANCES],
+    ids=["time", "orders", "count", "keys", "objects", "chances"],
 )
 def test_the_two_agree(tmp_path, rows, queries, id_):
     lines = []
@@ -81,6 +84,12 @@ def test_a_wrong_total_is_found(tmp_path, rows):
     pq.write_table(answers.set_column(answers.schema.get_field_index("score"), "score", [scores]), path)
     found = verify_local(file, "rows", answers=tmp_path / "out")
     assert (found.difference.missing, found.difference.unexpected) == (1, 1)
+    ids = [row["id"] and row["id"] + (row["query"] == "best") for row in answers.to_pylist()]  # of another row
+    pq.write_table(answers.set_column(answers.schema.get_field_index("id"), "id", [ids]), path)
+    found = verify_local(file, "rows", answers=tmp_path / "out")
+    wrong = answers["query"].to_pylist().count("best")
+    assert (found.difference.missing, found.difference.unexpected) == (wrong, wrong)
+    assert {row["query"] for row in found.difference.examples} == {"best"}
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])

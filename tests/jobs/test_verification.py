@@ -36,6 +36,10 @@ KEYS = """
      value: "coalesce(g, '?')", having: count(*) > 1}
   - {name: middle, type: aggregate, k: 2, size: 20 seconds, slide: 7 seconds, key: id % 5, aggregate: quantile,
      quantile: 0.3, value: s}
+  - {name: best, sql: "TOPK max(round(s)), 2 BY KEY id % 4 OVER 20 SECONDS EVERY 7 SECONDS WITH ROW"}
+  - {name: worst, sql: "TOPK min(s) ASC, 2 BY KEY id % 4 PARTITION BY g OVER 30 SECONDS EVERY 11 SECONDS WITH ROW"}
+  - {name: newest, sql: "TOPK latest(round(s)), 2 BY KEY id % 3 OVER 20 SECONDS WITH ROW WITH DELETE WHEN odd"}
+  - {name: oldest, sql: "TOPK first(s), 2 BY KEY id % 3 OVER 20 SECONDS EVERY 7 SECONDS WITH ROW"}
 """
 CALENDARS_OF_KEYS = """
   - {name: day, type: aggregate, k: 2, size: 1 day, zone: Asia/Beirut, key: id % 6, value: s, where: odd, share: true}
@@ -58,6 +62,15 @@ OBJECTS = """
      stream_by: "coalesce(g, 'b')", value: CASE WHEN s > 9 THEN 9 WHEN s < -9 THEN -9 ELSE s END,
      streams: [a, b, c], bounds: [-100, 1000], aggregate: min, where: odd, method: sorted-lists}
 """
+CHANCES = """
+  - {name: likely, type: uncertain, k: 2, size: 20 seconds, every: 7 seconds, by: s, probability: '0.25', rule: id % 40}
+  - {name: alarm, type: uncertain, k: 3, size: 20 seconds, every: 9 seconds, by: s, probability: '0.5', where: odd,
+     semantics: pt-k, threshold: 0.4}
+  - {name: expected, type: uncertain, k: 3, size: 20 seconds, every: 6 seconds, by: -s, probability: '0.9',
+     semantics: expected-rank}
+  - {name: groups, type: uncertain, k: 2, size: 20 seconds, every: 6 seconds, by: s, probability: '0.5',
+     stream_by: "coalesce(g, '?')"}
+"""
 ORDERS = """
   - {name: several, k: 3, size: 20 seconds, slide: 7 seconds, by: round(s), then_by: [g desc nulls first, id % 3 asc]}
   - {name: text, k: 2, size: 20 seconds, by: "if(s is null, null, coalesce(g, 'b'))", order: asc, then_by: [s desc],
@@ -76,7 +89,8 @@ COUNTED = """
 
 def workload(folder, queries, watermark="0 seconds", id_="id: id,"):
     text = f"streams: {{rows: {{path: in, format: parquet, time: ts, {id_} watermark: {watermark}}}}}\n"
-    (folder / "work.yaml").write_text(text + "queries:" + queries + "engine: {shards: 2}\n")
+    shards = "" if "type: uncertain" in queries else "engine: {shards: 2}\n"
+    (folder / "work.yaml").write_text(text + "queries:" + queries + shards)
     return sb.read_workload(folder / "work.yaml")
 
 
@@ -88,6 +102,7 @@ def workload(folder, queries, watermark="0 seconds", id_="id: id,"):
         pytest.param(ORDERS, id="orders", marks=pytest.mark.long),
         pytest.param(COUNTED, id="count", marks=pytest.mark.long),
         pytest.param(OBJECTS, id="objects", marks=pytest.mark.long),
+        pytest.param(CHANCES, id="chances", marks=pytest.mark.long),
     ],
 )
 def test_the_two_agree(spark, tmp_path, queries):

@@ -91,8 +91,11 @@ class Case:
         return list(dict.fromkeys(name for *_, groups in self.parts for name in groups))
 
     def expected(self, rows):
-        """[(query, groups, start, end, rank, id, score), ...] in any order."""
-        found = []
+        """[(query, values of group columns, start, end, rank, id, score), ...] in any order.
+
+        In the answers of queries without a group, its column has the row's own value.
+        """
+        found, of_id = [], {row["id"]: row for row in rows}
         for place, (asked, by, where, groups) in enumerate(self.parts):
             kept = [row for row in rows if WHERE[where](row) and row["ts"] is not None]
             scored = [(row, BY[by](row)) for row in kept]
@@ -100,14 +103,15 @@ class Case:
             first = min((row["ts"] for row, _ in scored), default=None)
             for group in {tuple(row[name] for name in groups) for row, _ in scored}:
                 mine = [(row, score) for row, score in scored if tuple(row[name] for name in groups) == group]
-                shown = tuple(dict(zip(groups, group, strict=True)).get(name) for name in self.group_names)
                 if self.axis == "time":
                     objects = [(row["ts"], score, row["id"]) for row, score in mine]
                     answered = answers(asked, objects, first=first)
                 else:
                     ordered = sorted(mine, key=lambda pair: (pair[0]["ts"], pair[0]["id"]))
                     answered = count_answers(asked, [(score, row["id"]) for row, score in ordered])
-                found += [(f"q{place}", shown, *line) for line in answered]
+                for line in answered:
+                    own = {**of_id[line[3]], **dict(zip(groups, group, strict=True))}
+                    found.append((f"q{place}", tuple(own[name] for name in self.group_names), *line))
         return found
 
     def read(self, table):
@@ -127,7 +131,9 @@ class Case:
 
         def key(line):
             query, shown, _, end, rank, _, _ = line
-            return end, query, [(value is None, value or 0) for value in shown], rank
+            groups = self.parts[int(query.removeprefix("q"))][3]
+            mine = [value for name, value in zip(self.group_names, shown, strict=True) if name in groups]
+            return end, query, [(value is None, value or 0) for value in mine], rank
 
         return sorted(lines, key=key)
 

@@ -59,7 +59,7 @@ def test_columns_and_their_order(spark):
     ]
     found = {(row["query"], row["rank"], row["g"], row["upper(g)"], row["id"]) for row in collected(out)}
     assert found == {
-        ("whole", 1, None, None, 1),
+        ("whole", 1, "a", None, 1),
         ("whole", 2, None, None, 2),
         ("grouped", 1, "a", "A", 1),
         ("grouped", 1, None, None, 2),

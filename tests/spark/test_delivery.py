@@ -66,7 +66,6 @@ def ran(spark, folder, name, deliver, queries, output):
         late="count",
         output=output,
         shards=None,
-        row_copies=True,
         sole_watermark=True,
     )
     handle.await_end(300, progress=False)

@@ -32,6 +32,7 @@ def aggregate_cql(query, stream="clicks"):
     return (
         f"{quote(query.name)}: SELECT TOP {query.k} {_called(query)} AS total FROM {stream} [{window}]{where} "
         f"GROUP BY {keys}{groups}{_having(query)} ORDER BY total {query.order}"
+        + "".join(f" WITH {name.upper()}" for name in ("others", "share", "row") if getattr(query, name))
         + ("" if query.delete is None else f" WITH DELETE WHEN {writer.expression(query.delete)}")
     )
 

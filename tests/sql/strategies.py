@@ -140,12 +140,14 @@ def queries(draw, texts=None, *, scored=False):
 
 
 @st.composite
-def aggregate_queries(draw, texts=None, *, deletes=True):
-    """Any query over keys; `texts` makes its expressions. Flink's dialect has no clause for deletes."""
+def aggregate_queries(draw, texts=None, *, clauses=True):
+    """Any query over keys; `texts` makes its expressions. Flink's dialect has no `clauses` with WITH."""
     texts = expressions() if texts is None else texts
     size, slide, origin = draw(windows())
     aggregate = draw(st.sampled_from(["count", *AGGREGATES]))
-    delete = draw(st.one_of(st.none(), texts)) if aggregate == "latest" and deletes else None
+    delete = draw(st.one_of(st.none(), texts)) if aggregate == "latest" and clauses else None
+    rows = clauses and bool(AGGREGATES[aggregate].extremes)
+    totals = clauses and aggregate in ("sum", "count")
     return AggregateTopK(
         name=draw(NAMES),
         k=draw(st.integers(1, 2**31 - 1)),
@@ -162,6 +164,9 @@ def aggregate_queries(draw, texts=None, *, deletes=True):
         if delete is None
         else None,
         delete=delete,
+        row=rows and draw(st.booleans()),
+        others=totals and draw(st.booleans()),
+        share=totals and draw(st.booleans()),
         origin=origin,
         full_only=draw(st.booleans()),
     )

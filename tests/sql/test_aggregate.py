@@ -39,7 +39,7 @@ def test_cql_says_every_query(query):
 
 
 @given(
-    query=aggregate_queries(deletes=False).filter(
+    query=aggregate_queries(clauses=False).filter(
         lambda query: query.key not in query.partition_by and query.axis == "time" and not query.full_only
     )
 )
@@ -60,6 +60,10 @@ def test_flink_says_every_time_window(query):
         (
             "TOPK latest(n), 5 BY KEY page_id WITH DELETE WHEN op = 'd' OVER 30 MINUTES EVERY 5 MINUTES",
             {"aggregate": "latest", "value": "n", "delete": "op = 'd'"},
+        ),
+        (
+            "TOPK max(n), 5 BY KEY page_id WITH ROW OVER 30 MINUTES EVERY 5 MINUTES",
+            {"aggregate": "max", "value": "n", "row": True},
         ),
         ("TOPK latest(delete), 5 BY delete OVER 30 MINUTES EVERY 5 MINUTES", LATEST_DELETE),
         ("TOPK count(*) ASC, 5 BY page_id OVER 30 MINUTES EVERY 5 MINUTES", {"order": "asc"}),
@@ -143,6 +147,7 @@ def test_a_query_over_arrays_has_no_sql():
         ("TOPK skewness(a), 5 BY page OVER 1 HOUR", "aggregate must be one of 'sum'"),
         ("TOPK sum(*), 5 BY page OVER 1 HOUR", "sum(*) is not an aggregate"),
         ("TOPK sum(a, b), 5 BY page OVER 1 HOUR", "sum has more than one argument"),
+        ("TOPK sum(a), 5 BY page WITH ROW OVER 1 HOUR", "row=True, but the score of aggregate='sum' is not"),
         ("TOPK sum(), 5 BY page OVER 1 HOUR", "expected the value of sum, got ')'"),
         ("TOPK sum(a), 5 BY KEY page PROBABILITY p OVER 1 HOUR", "does not support aggregates and keys"),
         (f"SELECT TOP 5 page {CQL} ORDER BY count(*) DESC", "a list of columns is not supported"),

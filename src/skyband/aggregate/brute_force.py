@@ -25,7 +25,9 @@ from skyband.expressions import compile_expression
 from skyband.queries.workload import Workload
 from skyband.windows import IrregularWindows
 
-__all__ = ["by_definition", "defined_score"]
+__all__ = ["OWN", "by_definition", "defined_score"]
+
+OWN = ("__time", "__id")  # columns with the time and the id of a returned row
 
 
 def _total(values: Sequence[float]) -> float:
@@ -106,6 +108,8 @@ _DEFINED = frozenset(
         "having",
         "others",
         "share",
+        "row",
+        "max_keys",
         "zone",
         "week_start",
         "cumulative",
@@ -157,11 +161,16 @@ def meets(query: AggregateTopK, values: Sequence[float]) -> bool:
 
 
 def by_definition(rows: pa.Table, workload: Workload[Any], *, time: str, id_: str | None = None) -> pa.Table:
-    """Return all answers: query, groups, window end, rank, key and score. Rows need no id."""
+    """Return all answers: query, groups, window end, rank, key and score. Rows need no id.
+
+    If a query has ``row=True``, also the ``__time`` and ``__id`` of the returned row.
+    """
     names = list(dict.fromkeys(name for query in workload for name in query.groups))
     kinds = {name: compile_expression(name, rows.schema).type for name in names}
     found = [_answers(rows, query, kinds, time, id_) for query in workload]
-    return pa.concat_tables(found if any(query.share for query in workload) else [one.drop("share") for one in found])
+    unused = [] if any(query.share for query in workload) else ["share"]
+    unused += [] if any(query.row for query in workload) else [name for name in OWN if name in found[0].column_names]
+    return pa.concat_tables([one.drop_columns(unused) for one in found])
 
 
 def in_order(query: AggregateTopK) -> bool:
@@ -171,7 +180,7 @@ def in_order(query: AggregateTopK) -> bool:
     >>> in_order(sb.AggregateTopK(k=1, size=10, aggregate="avg", having="latest(value) > 0"))
     True
     """
-    return not {"latest", "first"}.isdisjoint(query.aggregates)
+    return query.identified
 
 
 def _answers(
@@ -210,6 +219,7 @@ def _answers(
         for row, *found in _ranked(order[inside], at, _codes(groups), places, values.to_numpy(), query)
     ]
     chosen = pa.array([row for row, *_ in found_rows], pa.int64())
+    returned = chosen if query.row else pa.nulls(len(found_rows), pa.int64())
     keyed = pa.array([None if is_rest else row for row, *_, is_rest in found_rows], pa.int64())
     columns: dict[str, Any] = {"query": pa.repeat(query.name, len(found_rows))}
     for name, kind in kinds.items():
@@ -220,6 +230,7 @@ def _answers(
     columns |= {name: one(keys[name]).take(keyed) for name in names}
     columns["score"] = pa.array([score for _, _, _, score, *_ in found_rows], pa.float64())
     columns["share"] = pa.array([share for *_, share, _ in found_rows], pa.float64())
+    columns |= {own: one(rows[name]).take(returned) for own, name in zip(OWN, (time, id_), strict=True) if name}
     return pa.table(columns)
 
 
@@ -279,6 +290,7 @@ def _ranked(
 ) -> Iterator[tuple[int, int, float, float | None, bool]]:
     """Yield a row of each of the best keys of a window, its rank in its group, its score and its share.
 
+    It is the row with the score, if that is the value of one row; `inside` has the rows in their order.
     The last of a group can be all other keys together, which is true in the last column.
     """
     score = defined_score(query)
@@ -291,7 +303,8 @@ def _ranked(
         listed = values[mine].tolist()
         found = score(listed)
         if not math.isnan(found) and meets(query, listed):
-            by_group.setdefault(group, []).append((sign * found, int(at[mine].max()), key, mine[0]))
+            row = _chosen(query, mine, listed, found)
+            by_group.setdefault(group, []).append((sign * found, int(at[mine].max()), key, row))
     for group, keys in by_group.items():
         best = sorted(keys, reverse=True)[: query.k]
         named = {key for _, _, key, _ in best}
@@ -306,6 +319,15 @@ def _ranked(
         if query.others and rest:
             found = score(values[rest].tolist())
             yield rest[0], len(best) + 1, found + 0.0, _share(query, found, total), True
+
+
+def _chosen(query: AggregateTopK, rows: list[int], values: Sequence[float], score: float) -> int:
+    """Return the row of a key that has the score, of equal ones the last; its first row for other aggregates."""
+    if query.aggregate == "latest":
+        return rows[-1]
+    if query.aggregate not in ("max", "min"):
+        return rows[0]
+    return [row for row, value in zip(rows, values, strict=True) if value == score][-1]
 
 
 def _share(query: AggregateTopK, score: float, total: float) -> float | None:

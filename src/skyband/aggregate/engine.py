@@ -121,6 +121,11 @@ class AggregateEngine:
             mask[:known] &= state.open[:known] < state.clock[OPEN_AT]
         return mask
 
+    def last_seen(self, slots: Ints) -> Ints:
+        """Return the position at which the keys in these slots were seen last."""
+        found: Ints = self._state.last[slots]
+        return found
+
     def take_rows(self, rows: KeyRows, keys: Keys, groups: int, first: int) -> None:
         """Process rows. `first` is the first position of the stream."""
         self._reserve_slots(keys.prefix.size, groups)

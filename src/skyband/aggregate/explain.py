@@ -46,6 +46,7 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
             (f"  kept          partials of at most {counted(panes, 'pane')}, and a" if panes else "  kept          a")
             + " running score per key and query",
             *([f"  growing       {', '.join(grown)}: one running total per {per}, no partials"] if grown else []),
+            *_limits(sharing),
             *_rows_kept(sharing),
             *_totals(sharing),
             f"  work          each query adds and subtracts a partial once, not once for each of its {alive} windows",
@@ -94,6 +95,12 @@ def _totals(queries: Sequence[AggregateTopK]) -> list[str]:
     if not names:
         return []
     return [f"  totals        the sums of all keys are added up at each window end of {', '.join(names)}"]
+
+
+def _limits(queries: Sequence[AggregateTopK]) -> list[str]:
+    """Return a line about the keys that windows can have, if a query limits them."""
+    found = [f"{query.name} {query.max_keys:,}" for query in queries if query.max_keys is not None]
+    return [f"  limits        keys in a window and shard: {', '.join(found)}; more stop the stream"] if found else []
 
 
 def _rows_kept(queries: Sequence[AggregateTopK]) -> list[str]:

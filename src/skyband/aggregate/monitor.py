@@ -21,7 +21,8 @@ from skyband.data.key_dictionary import KeyColumn, key_column, restored
 from skyband.data.validation import Batch as Checked
 from skyband.data.window_bounds import all_sliding, last_ends, starts_of
 from skyband.data.window_table import WindowQueries, window_table
-from skyband.errors import InvalidInputError
+from skyband.data.wrong_values import wrong_value
+from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.kernels.stream import Floats, Ints
 from skyband.kernels.validation import rows_by_group
 from skyband.local.frames import refuse_missing_arrays
@@ -99,6 +100,8 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
     ) -> None:
         self._refuse_id_without_time(id)
         self._workload = self._checked(queries, computed)
+        for query in self._workload:
+            _refuse_limit(query)
         super().__init__(self._workload.axis, computed=computed)
         self._key_kind: pa.DataType | None = None
         self._parts: pa.Schema | None = None  # the columns of keys that have several
@@ -149,12 +152,13 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         self._refuse_missing_groups(groups)
         self._reject_missing_values(values)
         self._reject_misplaced_deletes(deletes)
+        named = keys
         keys, parts = self._packed(keys)
         rows = length(keys, "keys")
         refuse_other_lengths(rows, "keys", positions=positions, values=values, ids=ids, groups=groups, deletes=deletes)
         names = self._names_of_rows(ids, rows)
         found = key_column(keys, earlier=self._key_kind)
-        numbers, counted = self._numbers_of(values, rows)
+        numbers, counted = self._numbers_of(values, rows, named)
         if found.stored.null_count:
             numbers = np.where(found.stored.is_null().to_numpy(zero_copy_only=False), np.nan, numbers)
         deleted = None if deletes is None else flag_column(deletes, "deletes")
@@ -309,15 +313,15 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             )
         return names
 
-    def _numbers_of(self, values: Any, rows: int) -> tuple[Floats, KeyColumn | None]:
+    def _numbers_of(self, values: Any, rows: int, keys: Any) -> tuple[Floats, KeyColumn | None]:
         """Return values as numbers, NaN for null; and the values themselves, if they are only counted."""
         if values is None:
             return np.zeros(rows), None
         if {query.items for query in self.queries}.isdisjoint(("values", "hashes")):
-            return score_column(values, "values"), None
+            return _numbers(values, keys), None
         if not {name for query in self.queries for name in query.aggregates} <= _COUNTS:
             # Other queries need numbers: these are counted, unless there were values of another type before.
-            numbers = score_column(values, "values")
+            numbers = _numbers(values, keys)
             if self._value_kind in (None, pa.float64()):
                 return numbers, KeyColumn(pa.array(numbers + 0.0), pa.float64())
             return numbers, key_column(values, "values", self._value_kind)
@@ -399,6 +403,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         newest = self._intake.newest
         since = ALWAYS if newest is None else newest + 1
         refuse_past_landmark(query, since)
+        _refuse_limit(query)
         self._put_aside()
         self._workload = after
         self._begin([query], since)
@@ -464,6 +469,24 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
                     f"deletes= was given, but query {query.name!r} uses the {other} of a key, and a delete has no "
                     "value. Use deletes= with aggregate='latest' only. This push was rejected."
                 )
+
+
+def _refuse_limit(query: AggregateTopK) -> None:
+    if query.max_keys is not None:
+        raise UnsupportedError(
+            f"query {query.name!r}: max_keys={query.max_keys} is not supported for arrays. Omit it, or use data "
+            "frames, with time= for the monitor or for replay."
+        )
+
+
+def _numbers(values: Any, keys: Any) -> Floats:
+    """Return values as numbers; an error names the key of the first one that is not a number."""
+    try:
+        return score_column(values, "values")
+    except InvalidInputError as error:
+        said, rejected = str(error).rstrip("."), "this push was rejected"
+        end = "" if rejected in said.lower() else f" T{rejected[1:]}."
+        raise InvalidInputError(f"{said}.{wrong_value(values, keys)}{end}") from error
 
 
 def _with_deletes(checked: Checked, deleted: Any) -> Checked:

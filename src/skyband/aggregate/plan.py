@@ -16,9 +16,19 @@ from skyband.sharding.row_source import HIDDEN, plain
 if TYPE_CHECKING:
     from skyband.aggregate.shape import AggregateShape
 
-__all__ = ["ITEM", "AggregatePlan", "AggregateScan", "group_name", "is_key_name", "key_name", "part_name", "scans_of"]
+__all__ = [
+    "ITEM",
+    "AggregatePlan",
+    "AggregateScan",
+    "group_name",
+    "is_key_name",
+    "key_name",
+    "own_name",
+    "part_name",
+    "scans_of",
+]
 
-_KEY, _PART = f"{HIDDEN}key_", f"{HIDDEN}part_"
+_KEY, _PART, _OWN_VALUE = f"{HIDDEN}key_", f"{HIDDEN}part_", f"{HIDDEN}own_"
 # The columns of partials and of the answers of shards. A group column with such a name has another one there.
 _OWN = ("pane", "last", "count", "infinite", "max", "min", "latest", "first", "end", "window")
 ITEM = f"{HIDDEN}item"  # the column of partials with a value that is counted, or its code in estimates
@@ -28,6 +38,15 @@ _OWN_PREFIXES = ("limb_", "square_")
 def key_name(scan: int) -> str:
     """Return the name of a scan's key column. Scans are numbered in the order of the workload, which can change."""
     return f"{_KEY}{scan}"
+
+
+def own_name(group: str) -> str:
+    """Return the name of the column with a row's own value of a group column, in stored rows.
+
+    >>> own_name("symbol")
+    '__skyband_own_symbol'
+    """
+    return f"{_OWN_VALUE}{group}"
 
 
 def part_name(scan: int, part: int) -> str:
@@ -123,6 +142,7 @@ class AggregatePlan(ShardPlan):
     id: str | None = None  # the column that orders rows with the same time
     ids_given: bool = False  # whether it contains ids, not hashes: then it counts before the value
     returned: tuple[str, ...] = ()  # the columns of a row that answers return
+    own_groups: tuple[str, ...] = ()  # the group columns of which answers of other scans return the row's own value
     utc: bool  # whether times are instants (TIMESTAMP), not local times (TIMESTAMP_NTZ)
     refuse_late: bool = False
 
@@ -135,6 +155,15 @@ class AggregatePlan(ShardPlan):
     def scans(self) -> tuple[AggregateScan, ...]:
         """The queries by scan."""
         return scans_of(self.queries)
+
+    def has_deletes(self, scan: int) -> bool:
+        """Whether rows of a scan can delete their keys."""
+        return self.scans[scan].delete is not None
+
+    @property
+    def counts_deletes(self) -> bool:
+        """Whether deletes of keys without a value are counted."""
+        return any(scan.delete is not None for scan in self.scans)
 
     @property
     def scan_names(self) -> list[tuple[Any, ...]]:
@@ -156,7 +185,12 @@ class AggregatePlan(ShardPlan):
     def row_fields(self) -> tuple[str, ...]:
         """The columns that partials contain of the row of an extreme."""
         mine = () if self.id is None or self.id in self.returned else (self.id,)
-        return mine + self.returned
+        return mine + self.stored_fields
+
+    @property
+    def stored_fields(self) -> tuple[str, ...]:
+        """The columns of a row that are stored for answers."""
+        return self.returned + tuple(own_name(name) for name in self.own_groups)
 
     def is_wanted(self, column: AnswerColumn) -> bool:
         """Return whether answers have this column."""

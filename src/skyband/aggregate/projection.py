@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from skyband.aggregate.plan import AggregatePlan, AggregateScan, group_name, key_name, scans_of
+from skyband.aggregate.plan import AggregatePlan, AggregateScan, group_name, key_name, own_name, scans_of
 from skyband.aggregate.query import AggregateTopK
 from skyband.errors import InvalidQueryError
 from skyband.queries.families import FAMILIES
@@ -41,6 +41,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     known = [name for scan in scans for name in source.spelled(scan.partition_by)] + [*parts]
     returned_as = _returned(source, queries, known)
     returned = {plain(name): old for name, old in returned_as.items()}
+    own_groups = _own_groups(source, scans, queries)
     id_name, id_column = _id(source, request, returned)
     plan = AggregatePlan(
         queries=queries,
@@ -56,11 +57,13 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         id=id_name,
         ids_given=request.id is not None,
         returned=tuple(returned),
+        own_groups=tuple(own_groups),
         utc=source.is_instant(source.kind_of(at)),
         refuse_late=request.refuse_late,
         output=request.output,
     )
     columns: dict[str, Any] = {_TIME: at, **{new: source.column(old) for new, old in returned.items()}, **id_column}
+    columns |= {own_name(name): source.column(old) for name, old in own_groups.items()}
     columns |= {name: source.without_nan(column) for found in groups for name, column in found.items()}
     for number, scan in enumerate(scans):
         columns |= _row_columns(source, scan, number, plan, keys[number], [columns[name] for name in groups[number]])
@@ -87,7 +90,21 @@ def _groups(source: RowSource[Any, Any], scan: AggregateScan, query: AggregateTo
 
 def _returned(source: RowSource[Any, Any], queries: Sequence[AggregateTopK], groups: list[str]) -> dict[str, str]:
     """Return the columns of a row that come back, by the name they have in answers: none if no query has row=True."""
-    return source.returned(queries, set(groups), row_copies=False) if any(query.row for query in queries) else {}
+    return source.returned(queries, set(groups)) if any(query.row for query in queries) else {}
+
+
+def _own_groups(source: RowSource[Any, Any], scans: Sequence[AggregateScan], queries: Any) -> dict[str, str]:
+    """Return the group columns that are columns of the row for a query with row=True that does not group by them.
+
+    By the name that the group has in tables of partials: the name of the stream's column.
+    """
+    found: dict[str, str] = {}
+    for scan in scans:
+        if any(queries[place].row for place in scan.places):
+            mine = set(source.spelled(scan.partition_by))
+            others = (name for other in scans for name in source.spelled(other.partition_by))
+            found |= {group_name(name): name for name in others if name not in mine and name in source}
+    return found
 
 
 def _id(
@@ -152,7 +169,9 @@ def _row_columns(
         columns[str(plan.values[number])] = counted
         keys = [*keys, counted]  # a row without it does not count
     elif scan.value is not None:
-        value = source.with_zero(source.number(query, "value", scan.value, "value must be numeric to be aggregated"))
+        value = source.with_zero(
+            source.number(query, "value", scan.value, "value must be numeric to be aggregated", keys)
+        )
         columns[str(plan.values[number])] = value
     counts = source.counts(keys, value)
     if scan.delete is not None and value is not None:

@@ -127,6 +127,9 @@ class AggregateTopK(WindowedQuery):
         With `zone`, a time without offset is a local time.
     full_only
         Report only windows that begin at or after the first row of the stream.
+    max_keys
+        The most keys with a row in one window, in each shard, counting a key once for each group; deleted keys do not
+        count. Rows with more keys are rejected, which stops a stream. None: no limit. For data frames, files and Spark.
     zone, week_start
         A time zone such as ``"Europe/Paris"``: windows begin at local midnight, and `size` may be days, weeks, months,
         quarters or years. `week_start` is the first day of a week, ``"monday"`` unless given.
@@ -163,6 +166,7 @@ class AggregateTopK(WindowedQuery):
     share: bool = False
     origin: datetime | str | int | None = None
     full_only: bool = False
+    max_keys: int | None = field(default=None, compare=False)  # a change of it continues the query
     zone: str | None = None
     week_start: str | None = None
     cumulative: bool = False
@@ -200,6 +204,7 @@ class AggregateTopK(WindowedQuery):
                 "share": _checked_total("share", self.share, aggregate),
                 "having": None if self.having is None else self.having.strip(),
                 "full_only": checked_flag("full_only", self.full_only),
+                "max_keys": None if self.max_keys is None else checked_k(self.max_keys, "max_keys"),
                 "conditions": conditions,
             }
         )

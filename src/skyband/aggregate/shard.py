@@ -14,8 +14,9 @@ from skyband.aggregate.extreme_rows import added, at_name, row_columns
 from skyband.aggregate.item_engine import ItemEngine, engine_of
 from skyband.aggregate.kernels.partials import NEVER, NONE
 from skyband.aggregate.kernels.totals import Partials
+from skyband.aggregate.key_panes import KeyPanes
 from skyband.aggregate.open_panes import OpenPanes
-from skyband.aggregate.plan import ITEM, AggregatePlan, is_key_name
+from skyband.aggregate.plan import ITEM, AggregatePlan, is_key_name, own_name
 from skyband.aggregate.query import AggregateTopK
 from skyband.aggregate.reducer import AggregateNote, pane_ends
 from skyband.aggregate.row_store import RowStore
@@ -76,6 +77,15 @@ class AggregateShard(Shard):
         self._kinds: pa.Schema | None = None  # of the groups and the key
         self._first = AXIS_LIMIT  # first position of the stream
         self._unrankable = 0
+        self._limited = [(query, query.max_keys) for query in self._engine.shape.queries if query.max_keys]
+        follows_keys = self._limited or plan.has_deletes(self.scan)
+        self._key_panes = KeyPanes(self._first_start) if follows_keys else None
+        self._unknown_deletes = 0  # of this step
+
+    @property
+    def may_reject(self) -> bool:  # type: ignore[override]  # depends on the queries here
+        """Whether a step may raise an error about its rows."""
+        return bool(self._limited)
 
     @property
     def owner_columns(self) -> Sequence[str]:
@@ -124,7 +134,8 @@ class AggregateShard(Shard):
         found = self._answers()
         if self._rows.is_full:
             self._engine.renumber_rows(self._rows.retain)
-        return found, Tally(candidates=held, unrankable=more)
+        unknown, self._unknown_deletes = self._unknown_deletes, 0
+        return found, Tally(candidates=held, unrankable=more, unknown_deletes=unknown)
 
     @property
     def next_end(self) -> int | None:
@@ -146,6 +157,8 @@ class AggregateShard(Shard):
         table = table.take(pc.sort_indices(table["pane"]))
         codes = self._group_codes(table) if self._columns else None
         slots = self._book.slots_of(key_column(one(table[name])).stored, codes)
+        if self._key_panes is not None:
+            self._follow_keys(self._key_panes, table, slots)
         if isinstance(self._engine, ItemEngine):
             slots = self._engine.slots_of(key_column(one(table[ITEM])).stored, slots)
         addends = Addends(shape.powers).named_in(table.column_names)
@@ -161,6 +174,34 @@ class AggregateShard(Shard):
         )
         self._engine.take_partials(partials, addends, self._book.keys, max(1, len(self._groups)), self._first)
 
+    def _follow_keys(self, keys: KeyPanes, table: pa.Table, slots: Ints) -> None:
+        """Count unknown deletes, and reject more keys in a window than its query allows."""
+        marks, values = _numbers(table["pane"]), np.zeros(table.num_rows)
+        if self.plan.has_deletes(self.scan):
+            values = _numbers(_column(table, "latest", -np.inf))
+            self._unknown_deletes += keys.unknown_deletes(slots, marks, values, _numbers(table["count"]))
+        limited = [(query, most) for query, most in self._limited if len(self._book) > most]
+        if not limited:
+            keys.take(slots, marks, values)
+            return
+        for mark in keys.by_pane(slots, marks, values):
+            for query, most in limited:
+                end = query.window.first_end_after(mark)
+                start = max(query.window.start(end), self.since.get(query.name, ALWAYS))
+                if (held := keys.held(start)) > most:
+                    where = f" in one of {self.plan.shards} shards" if self.plan.shards > 1 else ""
+                    raise InvalidInputError(
+                        f"query {query.name!r} has max_keys={most}, but its window that ends at {end} "
+                        f"(microseconds) has {held} keys or more{where}. No answer of this window was returned. Use a "
+                        "larger max_keys (a restart with it continues), a filter, or a shorter window."
+                    )
+
+    def _first_start(self, mark: int) -> int:
+        """Return the earliest start of the windows that end next after a pane begins."""
+        queries = self._engine.shape.queries
+        ends = ((query, query.window.first_end_after(mark)) for query in queries)
+        return min(max(query.window.start(end), self.since.get(query.name, ALWAYS)) for query, end in ends)
+
     def _extreme_rows(self, table: pa.Table) -> dict[str, Any]:
         """Return the positions and the numbers of the rows of extremes."""
         names = self._engine.shape.extremes if self._engine.identified else ()
@@ -174,7 +215,9 @@ class AggregateShard(Shard):
 
     def _added_rows(self, table: pa.Table, extreme: str) -> Ints:
         """Store the rows of an extreme, if answers return them, and return their numbers."""
-        found = {name: column for name, column in row_columns(table, extreme).items() if name in self.plan.returned}
+        found = {
+            name: column for name, column in row_columns(table, extreme).items() if name in self.plan.stored_fields
+        }
         if not found:
             return np.full(table.num_rows, NONE)
         return self._rows.add(pa.table({name: one(table[column]) for name, column in found.items()}))
@@ -223,7 +266,7 @@ class AggregateShard(Shard):
                 columns[name] = one(groups[name]).take(codes)
             columns["end"] = pa.array(np.repeat(windows.ends, windows.counts))
             columns["last"] = pa.array(more["last"])
-            if self.plan.returned:
+            if self.plan.stored_fields:
                 returned = np.array([query.row for query in self._engine.shape.queries])[windows.queries]
                 numbers = np.where(np.repeat(returned, windows.counts), more["row"], NONE)
                 rows = self._rows.take(numbers)
@@ -277,6 +320,7 @@ class AggregateShard(Shard):
             "totals": self._store.spill(slots if items is None else items["slots"]),
             "items": None if items is None else {name: _as_int32(part) for name, part in items.items()},
             "rows": self._rows.state(),
+            **({} if self._key_panes is None else {"key_panes": self._key_panes.state(slots)}),
             **self.saved_reports(),
         }
 
@@ -312,6 +356,9 @@ class AggregateShard(Shard):
             self._engine.load_items({**items, "slots": used, "groups": items["groups"].astype(np.int64)})
             size = self._engine.book.keys.prefix.size
         self._store.restore(AggregateShape(before), saved["totals"], used, size)
+        if self._key_panes is not None:
+            lasts = self.newest if isinstance(self._engine, ItemEngine) else self._engine.last_seen(book["slots"])
+            self._key_panes.load(saved.get("key_panes"), book["slots"], lasts)
         self._rows.load(saved["rows"])
         self._unrankable = self._engine.counters()["unrankable"]
         same = {query.name for query in now if query in before}
@@ -364,7 +411,7 @@ def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Tab
         "query": pa.array([query.name for query in plan.queries], pa.string()).take(pa.array(queries[order]))
     }
     for name in plan.group_columns:
-        columns[name] = one(chosen[name]) if name in groups else pa.nulls(order.size)
+        columns[name] = one(chosen[name]) if name in groups else _row_column(chosen, own_name(name))
     found = {
         "score": pa.array(scores),
         "share": pa.array(shares, mask=np.isnan(shares)),
@@ -375,10 +422,14 @@ def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Tab
     }
     schema = FAMILIES["aggregate"].answers.with_keys(plan.parts)
     columns |= {column.name: found[column.name] for column in schema.columns[1:] if plan.is_wanted(column)}
-    for name in plan.returned:
-        known = f"{_ROW}{name}" in chosen.column_names
-        columns[name] = one(chosen[f"{_ROW}{name}"]) if known else pa.nulls(order.size)
+    columns |= {name: _row_column(chosen, name) for name in plan.returned}
     return pa.table(columns)
+
+
+def _row_column(table: pa.Table, name: str) -> pa.Array:
+    """Return a column of the returned rows; null if no row of these answers has it."""
+    known = f"{_ROW}{name}" in table.column_names
+    return one(table[f"{_ROW}{name}"]) if known else pa.nulls(table.num_rows)
 
 
 def _with_totals(

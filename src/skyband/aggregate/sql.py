@@ -31,7 +31,7 @@ def read(draft: StatementDraft, stops: Collection[str]) -> bool:
         draft.put("having", cursor.expression(stops, "the condition after HAVING").text, at)
         draft.rank_keys()
         return True
-    for field in ("others", "share"):
+    for field in ("others", "share", "row"):
         if cursor.sees("WITH", field.upper()):
             at = draft.once(field, f"WITH {field.upper()}")
             cursor.expect("WITH", field.upper())

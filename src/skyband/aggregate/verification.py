@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from skyband.aggregate.brute_force import defined_score, in_order, meets
+from skyband.aggregate.brute_force import OWN, defined_score, in_order, meets
 from skyband.aggregate.query import AggregateTopK
 from skyband.queries.workload import Workload
 from skyband.spark.expressions import in_listed_windows, quoted, window_ends
@@ -21,14 +21,19 @@ from skyband.windows import IrregularWindows
 
 __all__ = ["by_brute_force"]
 
-_AT, _VALUE, _END, _SCORE, _ID = "__at", "__value", "__end", "__score", "__id"
+_AT, _VALUE, _END, _SCORE, _ID = "__at", "__value", "__end", "__score", "__order"
 
 
 def by_brute_force(rows: DataFrame, workload: Workload[AggregateTopK], *, time: str, id_: str | None) -> DataFrame:
-    """Return all answers: query, groups, window end, rank, key and score. Rows need no id."""
+    """Return all answers: query, groups, window end, rank, key and score. Rows need no id.
+
+    If a query has ``row=True``, also the ``__time`` and ``__id`` of the returned row.
+    """
     groups = list(dict.fromkeys(name for query in workload for name in query.groups))
     shared = any(query.share for query in workload)
-    found = [_answers(rows, query, groups, time, id_, shared) for query in workload]
+    own = {name: old for name, old in zip(OWN, (time, id_), strict=True) if old is not None}
+    own = own if any(query.row for query in workload) else {}
+    found = [_answers(rows, query, groups, time, id_, shared, own) for query in workload]
     every = found[0]
     for one in found[1:]:
         every = every.unionByName(one)
@@ -36,7 +41,13 @@ def by_brute_force(rows: DataFrame, workload: Workload[AggregateTopK], *, time: 
 
 
 def _answers(
-    rows: DataFrame, query: AggregateTopK, groups: list[str], time: str, id_: str | None, shared: bool
+    rows: DataFrame,
+    query: AggregateTopK,
+    groups: list[str],
+    time: str,
+    id_: str | None,
+    shared: bool,
+    own: dict[str, str],
 ) -> DataFrame:
     kept = rows if query.where is None else rows.where(sf.expr(query.where))
     mine = {name: f"__group_{place}" for place, name in enumerate(query.groups)}
@@ -51,6 +62,7 @@ def _answers(
         (sf.lit(None) if id_ is None else sf.col(quoted(id_))).alias(_ID),
         *([] if query.delete is None else [sf.expr(query.delete).cast("boolean").alias("__delete")]),
         *(sf.expr(name).alias(column) for name, column in mine.items()),
+        *(sf.col(quoted(old)).alias(name) for name, old in own.items()),
     )
     objects = _without_nan(objects)
     if query.delete is not None:
@@ -70,7 +82,11 @@ def _answers(
     met = sf.lit(True) if query.having is None else listed
     values = _values(query).alias("__values")
     scored = windowed.groupBy(_END, *mine.values(), *keys.values()).agg(
-        _score(query), sf.max(_AT).alias(_AT), met.alias("__met"), *([values] if query.totals else [])
+        _score(query),
+        sf.max(_AT).alias(_AT),
+        met.alias("__met"),
+        *([values] if query.totals else []),
+        *([_chosen(query, list(own)).alias("__row")] if query.row else []),
     )
     best_first = Window.partitionBy(_END, *mine.values()).orderBy(
         sf.col(_SCORE).asc() if query.ascending else sf.col(_SCORE).desc(),
@@ -90,6 +106,10 @@ def _answers(
         *(sf.col(column).alias("key" if len(keys) == 1 else text) for text, column in keys.items()),
         sf.col(_SCORE).alias("score"),
         *share,
+        *(
+            (sf.col(f"__row.{name}") if query.row else sf.lit(None).cast(rows.schema[old].dataType)).alias(name)
+            for name, old in own.items()
+        ),
     )
 
 
@@ -133,6 +153,17 @@ def _values(query: AggregateTopK) -> Column:
     if not in_order(query):
         return sf.collect_list(_VALUE)
     return sf.transform(sf.sort_array(sf.collect_list(sf.struct(_AT, _ID, _VALUE))), lambda row: row[_VALUE])
+
+
+def _chosen(query: AggregateTopK, own: list[str]) -> Column:
+    """Return the row with the score, of equal ones the last."""
+    rows = sf.sort_array(sf.collect_list(sf.struct(_AT, _ID, _VALUE, *own)))
+    if query.aggregate == "first":
+        return sf.element_at(rows, 1)
+    if query.aggregate == "latest":
+        return sf.element_at(rows, -1)
+    best = sf.max(_VALUE) if query.aggregate == "max" else sf.min(_VALUE)
+    return sf.element_at(sf.filter(rows, lambda row: row[_VALUE] == best), -1)
 
 
 def _score(query: AggregateTopK) -> Column:

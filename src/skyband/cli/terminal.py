@@ -38,6 +38,7 @@ COUNTED = {  # counters of rows that are in no answer, with their labels
     "unreadable": "files or row groups unreadable",
     "over_limit": "above the occurrences limit",
     "unrankable": "without a total that can be ranked",
+    "unknown_deletes": "deletes of keys without a value",
 }
 _REASONS = {
     "late": "late: they arrived behind the watermark and were dropped. A longer watermark accepts more of them.",
@@ -46,6 +47,7 @@ _REASONS = {
     "unreadable": "files or row groups skipped: they could not be read, and none of their rows is in an answer.",
     "over_limit": "dropped: their object was reported more often than occurrences= allows.",
     "unrankable": "keys of windows were not ranked: their total cannot be ranked.",
+    "unknown_deletes": "deleted a key that has no value in the windows.",
 }
 WIDEST = 120
 MOST_QUERIES = 8

@@ -61,3 +61,15 @@ class EvaluationError(InvalidInputError):
         )
         error.condition, error.expression, error.row = condition, expression, row
         return error
+
+    def of_key(self, key: str) -> EvaluationError:
+        """Return the error with the key of the row.
+
+        >>> print(EvaluationError.at("1 / n", code("DIVIDE_BY_ZERO"), 1).of_key("'bob'"))
+        [DIVIDE_BY_ZERO] expression '1 / n' failed at row 1, with key 'bob': the divisor is 0. \
+No value was returned for any row. Filter such rows out, or use try_cast, try_divide or similar.
+        """
+        at = f"failed at row {self.row}"
+        error = EvaluationError(str(self).replace(at, f"{at}, with key {key}", 1))
+        error.condition, error.expression, error.row = self.condition, self.expression, self.row
+        return error

@@ -125,6 +125,7 @@ class BoundedRun(RunHandle):
             windows=answered.get("windows"),
             over_limit=shards.get("over_limit"),
             unrankable=shards.get("unrankable"),
+            unknown_deletes=shards.get("unknown_deletes"),
         )
 
     def _parts(self, answers: DataFrame, rows: int) -> Iterator[pa.Table]:

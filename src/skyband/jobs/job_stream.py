@@ -123,7 +123,6 @@ class JobStream:
             late="count",
             output=output,
             shards=file.shards_of(name),
-            row_copies=True,
             sole_watermark=True,
             emission=stream.emission,
         )
@@ -253,7 +252,6 @@ class JobStream:
             output=output_of(self.wanted),
             shards=file.shards_of(name),
             reshard=self._reshard,
-            row_copies=True,
             sole_watermark=True,
             emission=stream.emission,
             dead_letters=dead_letters,

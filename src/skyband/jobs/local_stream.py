@@ -117,7 +117,7 @@ class LocalStream:
             refuse_unsupported(family, "emission", emission.given)
         emission.refuse_other_late_rows(self.file.engine.late)
         return ProjectionRequest(
-            workload, str(self.stream.time), self.stream.id, algorithm, self.output, row_copies=True, emission=emission
+            workload, str(self.stream.time), self.stream.id, algorithm, self.output, emission=emission
         )
 
     def metrics(self) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from skyband.expressions import compile_expression
 from skyband.expressions.types import spark_name
 from skyband.jobs.engine_choice import refuse_unsupported_file
 from skyband.jobs.local_job import run_local
-from skyband.jobs.verified import Verified, in_answers, stored_files, written_to
+from skyband.jobs.verified import Verified, in_answers, returning, stored_files, written_to
 from skyband.queries.answer_schema import moment_of
 from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
@@ -65,9 +65,12 @@ def verify_local(
     began = monotonic()
     rows, read, unreadable = _rows(stream, source)
     time, id_ = _spelled(rows, str(source.time)), source.id and _spelled(rows, source.id)
-    by_definition = family_of(workload).part("brute_force").by_definition
-    expected = by_definition(rows, workload, time=time, id_=id_)
-    own = {"__time": in_answers(time), **({"__id": in_answers(id_)} if id_ else {})}
+    part = family_of(workload).part("brute_force")
+    if hasattr(part, "by_moments"):  # what is expected depends on the moments of the answers
+        expected, found = _judged(part, rows, workload, time, id_, found)
+    else:
+        expected = part.by_definition(rows, workload, time=time, id_=id_)
+    own = {"__time": in_answers(time, workload), **({"__id": in_answers(id_, workload)} if id_ else {})}
     found = expected.slice(0, 0) if found is None else _as_expected(found, expected, own, workload)
     not_final = 0
     if unfinished:
@@ -83,6 +86,16 @@ def verify_local(
         monotonic() - began,
         unreadable,
     )
+
+
+def _judged(
+    part: Any, rows: pa.Table, workload: Workload[Any], time: str, id_: str | None, found: pa.Table | None
+) -> tuple[pa.Table, pa.Table]:
+    """Return the answers that are expected beside those found, and these with the same columns."""
+    _, kinds = part.by_moments(rows, workload, time=time, id_=id_, found=None)
+    empty = kinds.empty_table()
+    found = empty if found is None else _as_expected(found, empty, {}, workload)
+    return part.by_moments(rows, workload, time=time, id_=id_, found=found)[0], found
 
 
 def _answer(file: WorkloadFile, stream: str) -> tuple[pa.Table | None, dict[str, Any]]:
@@ -160,8 +173,9 @@ def _as_expected(found: pa.Table, expected: pa.Table, own: dict[str, str], workl
             )
         value = _cast(found, there, field.type)
         grouped = [query.name for query in workload if field.name in query.groups]
-        if field.name not in own and grouped:
-            is_mine = pc.is_in(one(found["query"]), pa.array(grouped))
+        asked = returning(workload) if field.name in own else grouped
+        if field.name in own or grouped:
+            is_mine = pc.is_in(one(found["query"]), pa.array(asked, pa.string()))
             value = pc.if_else(is_mine, value, pa.scalar(None, field.type))
         decayed = [query.name for query in workload if getattr(query, "half_life", None) is not None]
         if field.name == "score" and decayed:

@@ -9,10 +9,11 @@ from skyband.connectors.files import FileSink, FolderWriter
 from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
+from skyband.sharding.plan import COPY
 from skyband.topk.brute_force import Difference
 from skyband.workload_file import WorkloadFile
 
-__all__ = ["Verified", "in_answers", "stored_files", "written_to"]
+__all__ = ["Verified", "in_answers", "returning", "stored_files", "written_to"]
 
 KINDS = ("parquet", "csv", "jsonl")
 
@@ -62,6 +63,19 @@ def stored_files(stream: str, folder: Path) -> tuple[str, list[Path]] | None:
     return (kinds[0], found[kinds[0]]) if kinds else None
 
 
-def in_answers(column: str) -> str:
-    """Return the name of an input column in the answers."""
-    return f"row_{column}" if column.lower() in FAMILIES["topk"].answers.names else column
+def in_answers(column: str, workload: Workload[Any]) -> str:
+    """Return the name of an input column in the answers.
+
+    >>> import skyband as sb
+    >>> workload = sb.Workload(sb.TopK(k=1, size="1 hour"))
+    >>> in_answers("rank", workload), in_answers("ts", workload)
+    ('row_rank', 'ts')
+    """
+    keys = getattr(workload.queries[0], "key_columns", ())
+    names = FAMILIES[workload.family].answers.with_keys(keys if len(keys) > 1 else ()).names
+    return f"{COPY}{column}" if column.lower() in names else column
+
+
+def returning(workload: Workload[Any]) -> list[str]:
+    """Return the names of the queries whose answers contain the time and the id of a row."""
+    return [query.name for query in workload if query.whole_rows]

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from skyband.data.arrow import from_numpy, one
 from skyband.data.row_hash import row_hash
+from skyband.data.wrong_values import key_text, wrong_value
 from skyband.errors import InvalidInputError, InvalidQueryError, SkybandError, UnsupportedError
-from skyband.expressions import compile_expression
+from skyband.expressions import EvaluationError, compile_expression
 from skyband.expressions.types import spark_name
 from skyband.queries import Query
 from skyband.sharding.row_source import EXACT, RowSource
@@ -41,9 +42,10 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
 
     conversion = "pyarrow.compute.cast, pandas.to_datetime or polars.from_epoch"
 
-    def __init__(self, schema: pa.Schema, taken: tuple[str, ...]) -> None:
+    def __init__(self, schema: pa.Schema, taken: tuple[str, ...], rows: pa.Table | None = None) -> None:
         super().__init__(zip(schema.names, schema.types, strict=True), taken)
         self._schema = schema
+        self._rows = rows  # for error messages
         self.read: set[str] = set()  # the columns that were requested
         self.computed_with: set[str] = set()  # those of them that are more than passed on
 
@@ -80,17 +82,25 @@ class ArrowSource(RowSource[ArrowColumn, pa.DataType]):
         """Return the type of a column."""
         return column.kind
 
-    def as_number(self, column: ArrowColumn, error: str) -> ArrowColumn:
+    def as_number(self, column: ArrowColumn, error: str, keys: Sequence[ArrowColumn] = ()) -> ArrowColumn:
         """Return numbers as doubles: NaN for null."""
 
         def compute(table: pa.Table) -> pa.Array:
-            values = column.compute(table)
+            values = _computed(column, table, keys)
             if pa.types.is_int64(values.type):
-                _refuse_inexact(values, error)
+                _refuse_inexact(values, error, table, keys)
             numbers = values.cast(pa.float64(), safe=False)
             return numbers.fill_null(_NAN) if numbers.null_count else numbers
 
         return ArrowColumn(pa.float64(), compute, column.reads)
+
+    def wrong_value(self, text: str, keys: Sequence[ArrowColumn]) -> str:
+        """Return a sentence about the first value that is not a number, and its keys."""
+        if self._rows is None:
+            return ""
+        values = self.expression(text).compute(self._rows)
+        named = {str(place): key.compute(self._rows) for place, key in enumerate(keys)}
+        return wrong_value(values, named, "value")
 
     def as_score(self, column: ArrowColumn) -> ArrowColumn:
         """Return values of any ordered type as doubles in their order."""
@@ -286,8 +296,25 @@ def _scattered(column: ArrowColumn, table: pa.Table, holds: pa.Array) -> pa.Arra
     return pa.array(numbers, mask=~mask)
 
 
-def _refuse_inexact(values: pa.Array, error: str) -> None:
+def _computed(column: ArrowColumn, table: pa.Table, keys: Sequence[ArrowColumn]) -> pa.Array:
+    """Compute a column; an error names the keys of the row."""
+    try:
+        return column.compute(table)
+    except EvaluationError as error:
+        if not keys:
+            raise
+        raise error.of_key(_key_of(table, error.row, keys)) from error
+
+
+def _refuse_inexact(values: pa.Array, error: str, table: pa.Table, keys: Sequence[ArrowColumn]) -> None:
     if len(values) > values.null_count:
         ends = pc.min_max(values)
         if ends["min"].as_py() < -EXACT or ends["max"].as_py() > EXACT:
-            raise InvalidInputError(error)
+            beyond = pc.or_(pc.less(values, -EXACT), pc.greater(values, EXACT))
+            row = int(pc.indices_nonzero(beyond)[0].as_py())
+            key = f", with key {_key_of(table, row, keys)}" if keys else ""
+            raise InvalidInputError(f"{error} The value is {values[row].as_py()}{key}.")
+
+
+def _key_of(table: pa.Table, row: int, keys: Sequence[ArrowColumn]) -> str:
+    return key_text([key.compute(table.slice(row, 1))[0].as_py() for key in keys])

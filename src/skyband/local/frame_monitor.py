@@ -18,7 +18,7 @@ from skyband.data.arrow import one
 from skyband.errors import InvalidInputError, SkybandError, UnsupportedError
 from skyband.local.arrow_source import ArrowSource
 from skyband.local.frames import as_table, frames_by_name, is_frame
-from skyband.local.pipeline import ANSWER_KINDS, Counts, LocalPlan, plan_for, refuse_unsupported_frames
+from skyband.local.pipeline import ANSWER_KINDS, Counts, DeleteCounts, LocalPlan, plan_for, refuse_unsupported_frames
 from skyband.local.replay import in_order
 from skyband.monitor import MonitorBase, Q
 from skyband.queries.workload import Workload
@@ -57,7 +57,7 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
         self._plan: LocalPlan | None = None  # follows from the columns of the first frame
         self._frame_schema: pa.Schema | None = None
         self._shards: list[Shard] = []
-        self._counts = Counts()
+        self._counts = self._new_counts()
         self._held: dict[int, int] = {}  # by shard: how many rows, tuples or partials it stores
 
     @property
@@ -91,9 +91,11 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
                 "the stream and push them as one frame, or use replay(), which takes one frame for each stream."
             )
         table = self._fitting(as_table(frame))
-        plan = plan_for(table.schema, self._request(self._workload)) if self._plan is None else self._plan
+        plan = self._plan
+        if plan is None:
+            plan = plan_for(table.schema, self._request(self._workload), rows=table)
         newest = self._newest(table)
-        counts = Counts()
+        counts = self._new_counts()
         arrived = list(plan.envelopes([plan.project(table)], counts))
         shards = self._shards if self._plan is not None else _new_shards(plan)
         self._step(plan, shards, arrived, newest)
@@ -173,9 +175,13 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
     def _time_column(self, table: pa.Table) -> str:
         return str(next(name for name in table.column_names if name.lower() == self._time.lower()))
 
+    def _new_counts(self) -> Counts:
+        deletes = any(getattr(query, "delete", None) is not None for query in self._workload)
+        return DeleteCounts() if deletes else Counts()
+
     def _take(self, counts: Counts) -> None:
         for name, value in asdict(counts).items():
-            setattr(self._counts, name, getattr(self._counts, name) + value)
+            setattr(self._counts, name, getattr(self._counts, name, 0) + value)
 
     def _step(
         self,
@@ -187,8 +193,9 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
         end: bool = False,
     ) -> None:
         """Step the shards to a newest position, and keep what they answer. Rejected rows change nothing."""
-        counts, held, pending = Counts(), {}, []
-        before = [shard.state() if shard.may_reject else None for shard in shards]
+        counts, held, pending = self._new_counts(), {}, []
+        rejects = any(shard.may_reject for shard in shards)
+        before = [(shard.state(), dict(shard.segments)) for shard in shards] if rejects else []  # type: ignore[call-overload]
         for shard in shards:
             mine = [envelope for envelope in arrived if envelope.shard == shard.number]
             try:
@@ -196,10 +203,10 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
                     [one.rows for one in mine], [one.note for one in mine], None, next_watermark=newest, end=end
                 )
             except SkybandError:
-                # Only families with one shard reject rows in a step, so no other shard has changed.
-                blob = before[shard.number]
-                if self._plan is not None and blob is not None:
-                    self._shards[shard.number] = type(shard).resume(plan.plan, shard.number, blob, shard.segments)
+                if self._plan is not None:
+                    for number, (blob, segments) in enumerate(before):
+                        kept = MemorySegments(segments)
+                        self._shards[number] = type(shard).resume(plan.plan, number, blob, kept)
                 raise
             answers = [(shard.number, plan.first_end(table), table) for table in found if table.num_rows]
             merged = list(plan.merged(answers))
@@ -278,7 +285,7 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
         return cls(queries, saved["algorithm"], time=saved["time"], id=saved["id"])
 
     def _load(self, saved: dict[str, Any]) -> None:
-        self._counts = Counts(**saved["counts"])
+        self._counts = type(self._new_counts())(**saved["counts"])
         if saved["schema"] is None:
             return
         self._frame_schema = pa.ipc.read_schema(pa.py_buffer(saved["schema"]))

@@ -25,7 +25,7 @@ from skyband.sharding.reported_answers import wanted_rows, windows_in
 from skyband.sharding.shard import MemorySegments, Segments, Shard, Tally, shard_type
 from skyband.windows import ALWAYS, NEVER
 
-__all__ = ["ANSWER_KINDS", "Counts", "LocalPlan", "TableRows", "plan_for", "refuse_unsupported_frames"]
+__all__ = ["ANSWER_KINDS", "Counts", "DeleteCounts", "LocalPlan", "TableRows", "plan_for", "refuse_unsupported_frames"]
 
 ANSWER_KINDS = {"text": pa.string(), "rank": pa.int64(), "number": pa.float64(), "flag": pa.bool_(), WHOLE: pa.int64()}
 
@@ -66,6 +66,18 @@ class LateCounts(Counts):
         """Add what a step of a shard has done, and the late rows that it used."""
         super().add_step(tally, with_windows=with_windows)
         self.late_used += tally.late_used
+
+
+@dataclass
+class DeleteCounts(Counts):
+    """Counts of a stream whose rows can delete their keys."""
+
+    unknown_deletes: int = 0
+
+    def add_step(self, tally: Tally, *, with_windows: bool = True) -> None:
+        """Add what a step of a shard has done, and the deletes of keys without a value."""
+        super().add_step(tally, with_windows=with_windows)
+        self.unknown_deletes += tally.unknown_deletes
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +126,8 @@ class LocalPlan:
 
     def counts(self) -> Counts:
         """Return new counts for a stream."""
+        if self.plan.counts_deletes:
+            return DeleteCounts()
         return LateCounts() if self.plan.emission.lateness else Counts()
 
     def empty(self) -> pa.Table:
@@ -251,16 +265,21 @@ def refuse_unsupported_frames(workload: Workload[Any], algorithm: str, *, by_nam
 
 
 def plan_for(
-    schema: pa.Schema, request: ProjectionRequest, *, rank: pa.DataType | None = None, **stream: Any
+    schema: pa.Schema,
+    request: ProjectionRequest,
+    *,
+    rank: pa.DataType | None = None,
+    rows: pa.Table | None = None,
+    **stream: Any,
 ) -> LocalPlan:
     """Check a workload against the columns of a stream, and settle how it is answered. Nothing runs yet.
 
-    `rank` is the type of ranks in answers, by default a 64-bit integer. `stream=` names the stream that all rows belong
-    to, if each stream has a data frame.
+    `rank` is the type of ranks in answers, by default a 64-bit integer. `rows` are known rows, of which error messages
+    show one. `stream=` names the stream that all rows belong to, if each stream has a data frame.
     """
     family = FAMILIES[request.workload.family]
     part = family.part("projection")
-    source = ArrowSource(schema, part.taken(request))
+    source = ArrowSource(schema, part.taken(request), rows)
     found: Projection = part.project(source, request, **stream)
     known = ANSWER_KINDS if rank is None else {**ANSWER_KINDS, "rank": rank}
     kinds = pa.schema([(name, known[kind] if isinstance(kind, str) else kind) for name, kind in found.fields])

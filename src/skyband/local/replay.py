@@ -76,7 +76,7 @@ def _replay_table(
     complete = getattr(FAMILIES[workload.family].part("projection"), "with_streams", None)
     if complete is not None:
         workload = complete(workload, lambda text: ArrowSource(table.schema, ()).expression(text).compute(table))
-    plan = plan_for(plain_schema(table.schema), ProjectionRequest(workload, time, id_, algorithm))
+    plan = plan_for(plain_schema(table.schema), ProjectionRequest(workload, time, id_, algorithm), rows=table)
     if not plan.has_whole:
         return Answers(in_order(plan, list(plan.bounded([plan.project(table)], Counts()))))
     found = plan.whole(TableRows(plan, table))
@@ -150,10 +150,20 @@ def in_order(plan: LocalPlan, tables: list[pa.Table]) -> pa.Table:
         return found
     places = pc.index_in(found["query"], pa.array([query.name for query in plan.plan.queries])).to_numpy()
     moments = one(found[plan.family.answers.moment]).cast(pa.int64()).to_numpy(zero_copy_only=False)
-    groups = [_ranks(one(found[name])) for name in plan.group_names]
+    groups = [np.where(mine[places], _ranks(one(found[name])), 0) for name, mine in _grouped(plan).items()]
     ranks = pc.fill_null(found["rank"].cast(pa.int64()), _LAST).to_numpy()  # a change feed has rows without a rank
     order = _order([moments, places, *groups, ranks])
     return found if order is None else found.take(pa.array(order))
+
+
+def _grouped(plan: LocalPlan) -> dict[str, Any]:
+    """Return for each group column which queries have it as a group; in others it is a column of the row."""
+    found = {}
+    for name, column in zip(plan.group_names, getattr(plan.plan, "group_columns", ()), strict=True):
+        found[name] = np.zeros(len(plan.plan.queries), bool)
+        for scan, groups in zip(plan.plan.scans, plan.plan.groups, strict=True):
+            found[name][list(scan.places)] = column in groups
+    return found
 
 
 def _order(keys: list[Ints]) -> Ints | None:

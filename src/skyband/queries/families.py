@@ -208,8 +208,6 @@ FAMILIES: dict[str, Family] = {
                 "shards": "the probability of a rank depends on all tuples of the window. Omit shards=.",
                 "resharding": "they have one shard. Omit shards=.",
                 "cost": _NO_COST,
-                "verification": "a plan decides at which moments it is answered, and probabilities are rounded, so "
-                "there is no table to compare with. Verify a file without that stream.",
                 "emission": _EMITTED_ONCE,
             },
         ),

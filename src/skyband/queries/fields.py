@@ -150,13 +150,13 @@ def spelled(axis: Axis, ticks: int) -> str | int:
     return format_duration(ticks) if axis == "time" else ticks
 
 
-def checked_k(k: object) -> int:
-    """Return k as an int."""
+def checked_k(k: object, name: str = "k") -> int:
+    """Return k, or another number of things called `name`, as an int."""
     if not is_integer(k):
-        raise InvalidQueryError(f"k must be an integer, got {k!r} of type {type(k).__name__}.")
+        raise InvalidQueryError(f"{name} must be an integer, got {k!r} of type {type(k).__name__}.")
     value = operator.index(k)  # type: ignore[arg-type]  # checked just above
     if not 1 <= value < 2**31:
-        raise InvalidQueryError(f"k must be between 1 and {2**31 - 1}, got {value}.")
+        raise InvalidQueryError(f"{name} must be between 1 and {2**31 - 1}, got {value}.")
     return value
 
 

@@ -173,8 +173,7 @@ def parts_of(
 ) -> Iterator[tuple[Outlet, pa.Table]]:
     """Yield each outlet and its part of the rows."""
     places = {query.name: place for place, query in enumerate(workload)}
-    groups = list(dict.fromkeys(name for query in workload for name in query.groups))
-    rows = _whole(_in_order(rows, places), groups)
+    rows = _in_order(rows, places)
     for one in wanted:
         yield one.outlet, _part(rows, one, output)
 
@@ -266,17 +265,6 @@ def _part(rows: pa.Table, wanted: Wanted, output: Output) -> pa.Table:
         rows = rows.filter(is_answer if wanted.output == "answers" else pc.invert(is_answer))
         if wanted.output == "answers":
             rows = rows.drop_columns(["change", "old_rank"])
-    return rows
-
-
-def _whole(rows: pa.Table, groups: Sequence[str]) -> pa.Table:
-    """Fill group columns with the row's own value for queries without groups."""
-    spelled = {name.lower(): name for name in rows.column_names}
-    for group in groups:
-        column, own = spelled.get(group.lower(), group), spelled.get(f"row_{group}".lower())
-        if own is not None:
-            place = rows.schema.get_field_index(column)
-            rows = rows.set_column(place, column, pc.coalesce(rows[column], rows[own])).drop_columns([own])
     return rows
 
 

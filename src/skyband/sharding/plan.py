@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Literal
 from skyband.queries import Axis
 from skyband.sharding.emission import ONCE, Emission
 
-__all__ = ["COPY", "Output", "ShardPlan", "without_copies"]
+__all__ = ["COPY", "HIDDEN", "Output", "ShardPlan", "plain", "without_copies"]
 
 Output = Literal["answers", "changes", "both"]
+HIDDEN = "__skyband_"  # prefix of reserved names
 COPY = "row_"  # prefix of a row's own column if answers have another column of that name
 
 
@@ -55,6 +56,11 @@ class ShardPlan:
         return None
 
     @property
+    def counts_deletes(self) -> bool:
+        """Whether deletes of keys without a value are counted."""
+        return False
+
+    @property
     def has_whole(self) -> bool:
         """Whether all windows of bounded rows can be answered in one pass, if the family has one."""
         return True
@@ -67,10 +73,30 @@ class ShardPlan:
 
 
 def without_copies(columns: Iterable[str]) -> list[str]:
-    """Return the columns without copies of group columns, because those depend on the queries.
+    """Return the columns without the copies of group columns that earlier versions have stored.
 
-    >>> without_copies(["price", "symbol", "row_symbol", "row_rank"])
-    ['price', 'symbol', 'row_rank']
+    >>> without_copies(["price", "symbol", "row_symbol", "row_rank", plain("a.b"), plain("row_a.b")])
+    ['price', 'symbol', 'row_rank', '__skyband_612e62']
     """
     known = list(columns)
-    return [name for name in known if not (name.startswith(COPY) and name.removeprefix(COPY) in known)]
+    return [name for name in known if _copied(name) not in known]
+
+
+def _copied(name: str) -> str | None:
+    """Return the column of which this is a copy, if it is one."""
+    written = name
+    if name.startswith(HIDDEN):
+        try:
+            written = bytes.fromhex(name.removeprefix(HIDDEN)).decode()
+        except ValueError:
+            return None  # not the name of a column of the stream
+    return plain(written.removeprefix(COPY)) if written.startswith(COPY) else None
+
+
+def plain(name: str) -> str:
+    """Return a name that tasks can look up: Spark reads a dot in the name of a column as a field of it.
+
+    >>> plain("price"), plain("a.b")
+    ('price', '__skyband_612e62')
+    """
+    return name if name.isidentifier() else f"{HIDDEN}{name.encode().hex()}"

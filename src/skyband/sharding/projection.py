@@ -25,7 +25,6 @@ class ProjectionRequest(NamedTuple):
     algorithm: str = "auto"
     output: Output = "answers"
     shards: int = 1
-    row_copies: bool = False  # whether the row's own value of group columns is returned as well
     may_be_late: bool = False  # whether rows may arrive behind the watermark
     refuse_late: bool = False
     delay: int = 0  # of the watermark behind the newest row, in microseconds

@@ -12,12 +12,11 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError, brief
 from skyband.queries import Query
-from skyband.sharding.plan import COPY
+from skyband.sharding.plan import COPY, HIDDEN, plain
 
 __all__ = ["EXACT", "HIDDEN", "RowSource", "plain"]
 
 EXACT = 2**53  # integers up to here are exact as scores
-HIDDEN = "__skyband_"
 
 C = TypeVar("C")
 K = TypeVar("K")
@@ -77,8 +76,11 @@ class RowSource(ABC, Generic[C, K]):
         """Return the type of a column."""
 
     @abstractmethod
-    def as_number(self, column: C, error: str) -> C:
-        """Return numbers as doubles: NaN for null, and `error` raised for an integer beyond 2**53."""
+    def as_number(self, column: C, error: str, keys: Sequence[C] = ()) -> C:
+        """Return numbers as doubles: NaN for null, and `error` raised for an integer beyond 2**53.
+
+        Errors of single rows name the row's `keys`, if there are any.
+        """
 
     @abstractmethod
     def as_score(self, column: C) -> C:
@@ -190,16 +192,23 @@ class RowSource(ABC, Generic[C, K]):
         """Return the columns of time and id; a hash of the row where there is no id."""
         return self.column(self.time(time)), self.identity() if id_ is None else self.column(self.id(id_))
 
-    def number(self, query: Query, what: str, text: str, rule: str) -> C:
-        """Return a number as a double; NaN where a row has none."""
+    def number(self, query: Query, what: str, text: str, rule: str, keys: Sequence[C] = ()) -> C:
+        """Return a number as a double; NaN where a row has none. Errors of single rows name the row's `keys`."""
         kind = self.type_of(query, what, text)
         if not self.is_number(kind):
-            raise InvalidQueryError(f"query {query.name!r}: {what}={text!r} has type {self.described(kind)}; {rule}.")
+            example = self.wrong_value(text, keys)
+            raise InvalidQueryError(
+                f"query {query.name!r}: {what}={text!r} has type {self.described(kind)}; {rule}.{example}"
+            )
         error = (
             f"query {query.name!r}: a value of {what}={text!r} is beyond 2**53, where integers are not exact as "
             "double. Scale it down."
         )
-        return self.as_number(self.expression(text), error)
+        return self.as_number(self.expression(text), error, keys)
+
+    def wrong_value(self, text: str, keys: Sequence[C]) -> str:
+        """Return a sentence about the first value that is not a number, and its keys, if rows are known."""
+        return ""
 
     def ranked(self, query: Query, what: str, text: str) -> tuple[C, C | None]:
         """Return a score as a double, NaN where a row has none; and its exact value, if doubles may be equal."""
@@ -266,8 +275,8 @@ class RowSource(ABC, Generic[C, K]):
         """Return the names of groups in answers."""
         return [self._spelled(text) for text in partition_by]
 
-    def returned(self, queries: Iterable[Any], groups: set[str], *, row_copies: bool) -> dict[str, str]:
-        """Return the row's columns that come back, by the name they have in answers.
+    def returned(self, queries: Iterable[Any], groups: set[str]) -> dict[str, str]:
+        """Return the row's columns that come back besides those of groups, by the name they have in answers.
 
         A column with the name of one that every answer has comes back as ``row_<name>``. A column that is the score of
         every query does not come back twice.
@@ -277,9 +286,9 @@ class RowSource(ABC, Generic[C, K]):
         found = {}
         for column, kind in self.kinds:
             name = column
-            if (name.lower() in grouped and not row_copies) or (name.lower() == "score" and scores_only):
+            if name.lower() in grouped or (name.lower() == "score" and scores_only):
                 continue
-            if name.lower() in self._taken or name.lower() in grouped:
+            if name.lower() in self._taken:
                 name = f"{COPY}{name}"
                 if name.lower() in self._by_lower:
                     raise InvalidInputError(
@@ -306,12 +315,3 @@ class RowSource(ABC, Generic[C, K]):
                 f"{what} has type {self.described(kind)}, which has no order, but {use}. Use a string, a number or a "
                 "timestamp."
             )
-
-
-def plain(name: str) -> str:
-    """Return a name that tasks can look up: Spark reads a dot in the name of a column as a field of it.
-
-    >>> plain("price"), plain("a.b")
-    ('price', '__skyband_612e62')
-    """
-    return name if name.isidentifier() else f"{HIDDEN}{name.encode().hex()}"

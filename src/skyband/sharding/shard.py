@@ -64,6 +64,7 @@ class Tally(NamedTuple):
     last_end: int = ALWAYS  # end of the newest window answered
     over_limit: int = 0  # tuples of incomplete streams beyond the declared occurrences
     unrankable: int = 0  # totals that are not a number
+    unknown_deletes: int = 0  # deletes of keys without a value
     late_used: int = 0  # rows behind the watermark within the allowed lateness
 
 

@@ -112,13 +112,16 @@ class Columns(RowSource[SparkColumn, st.DataType]):
         """Return the type of a column."""
         return column.kind
 
-    def as_number(self, column: SparkColumn, error: str) -> SparkColumn:
+    def as_number(self, column: SparkColumn, error: str, keys: Sequence[SparkColumn] = ()) -> SparkColumn:
         """Return a number as a double; NaN for null."""
         value, kind = column
         number = sf.coalesce(value.cast("double"), sf.lit(float("nan")))
         if isinstance(kind, st.LongType):
             # As in process: integers that are equal as doubles would be ranked arbitrarily.
-            inexact = sf.raise_error(sf.lit(error)).cast("double")
+            text = [sf.lit(f"{error} The value is "), value.cast("string")]
+            for place, (key, _) in enumerate(keys):
+                text += [sf.lit(", with key " if not place else ", "), _shown(key)]
+            inexact = sf.raise_error(sf.concat(*text, sf.lit("."))).cast("double")
             number = sf.when(sf.abs(value) > EXACT, inexact).otherwise(number)
         return SparkColumn(number, st.DoubleType())
 
@@ -319,3 +322,8 @@ def in_listed_windows(
     listed = rows.sparkSession.createDataFrame(pairs, f"__start long, {end} long")
     inside = (sf.col(position) >= sf.col("__start")) & (sf.col(position) < sf.col(end))
     return objects.join(sf.broadcast(listed), inside)
+
+
+def _shown(value: Column) -> Column:
+    """Return a value as text for an error message."""
+    return sf.coalesce(value.cast("string"), sf.lit("null"))

@@ -25,6 +25,7 @@ _COUNTED_AT_SOURCE = {"malformed": "malformed", "unreadable": "unreadable"}  # t
 _COUNTED_LATE = {"late_used": "late_used"}  # with an allowed lateness
 # If the answers of shards are merged.
 _COUNTED_HELD = {"late": "late", "over_limit": "over_limit", "unrankable": "unrankable"}
+_COUNTED_DELETES = {"unknown_deletes": "unknown_deletes"}  # if rows can delete keys
 _COUNTED_OUT = {"late": "late", "windows": "windows", "answered": "answers"}
 
 
@@ -80,7 +81,7 @@ class StreamProgress:
                 *((name, _COUNTED_AT_SOURCE) for name in sources_of_counts),
                 ("skyband_in", {**_COUNTED_IN, **_COUNTED_AT_SOURCE, **_COUNTED_TO_SHARDS}),
                 ("skyband_to_shards", _COUNTED_TO_SHARDS),  # if there are combiners
-                ("skyband_held", _COUNTED_HELD),
+                ("skyband_held", {**_COUNTED_HELD, **_COUNTED_DELETES}),
                 ("skyband_out", {**_COUNTED_OUT, **_COUNTED_LATE}),
             )
             for name, source in observations:

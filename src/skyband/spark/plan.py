@@ -58,7 +58,6 @@ class Request(NamedTuple):
     late: Late
     output: Output
     shards: int | None
-    row_copies: bool  # whether answers also contain the row's own values of group columns
     sole_watermark: bool  # whether the watermark depends only on the rows of this stream
     final_at_end: bool = False  # whether no window is final before the end of the stream
     emission: Emission = ONCE
@@ -80,7 +79,6 @@ class Request(NamedTuple):
             algorithm=self.algorithm,
             output=self.output,
             shards=shards,
-            row_copies=self.row_copies,
             refuse_late=self.late == "refuse",
             delay=1000 * (delay or 0),
             emission=self.emission,

@@ -31,6 +31,7 @@ OUTPUT = (
     "newest long, last_end long, over_limit long, unrankable long"
 )
 LATE_USED = "late_used long"  # in addition, with an allowed lateness
+UNKNOWN_DELETES = "unknown_deletes long"  # in addition, if rows can delete keys
 MILLISECOND = 1000  # Spark's timers and watermarks are in milliseconds, ours in microseconds
 
 
@@ -61,6 +62,8 @@ class ShardProcessor(StatefulProcessor):
     @property
     def output(self) -> str:
         """The columns of the output."""
+        if self._plan.counts_deletes:
+            return f"{OUTPUT}, {UNKNOWN_DELETES}"
         return f"{OUTPUT}, {LATE_USED}" if self._plan.emission.lateness else OUTPUT
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -173,6 +176,7 @@ class ShardProcessor(StatefulProcessor):
             "over_limit": tally.over_limit,
             "unrankable": tally.unrankable,
             "late_used": tally.late_used,
+            "unknown_deletes": tally.unknown_deletes,
         }
         for data in (None, *map(pack_table, answers)):
             values = {"answers": data, **same, **once}

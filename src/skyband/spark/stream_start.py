@@ -123,7 +123,6 @@ def start(
             output=wanted,
             shards=shards,
             reshard=reshard,
-            row_copies=opened is not None,
             opened=opened,
             outbox=None if opened is None else opened.outbox,
             emission=emission,
@@ -192,7 +191,6 @@ def launch(
     output: Output,
     shards: int | None,
     reshard: bool = False,
-    row_copies: bool = False,
     sole_watermark: bool = False,
     dead_letters: tuple[DataFrame, Write] | None = None,
     progress: StreamProgress | None = None,
@@ -203,7 +201,7 @@ def launch(
     outbox: Outbox | None = None,
     emission: Emission = ONCE,
 ) -> Handle:
-    """Implement `start`, with further options: answers and changes together, and rows with all their columns.
+    """Implement `start`, with further options: answers and changes together.
 
     `deliver` returns the writer of the answers.
     `sole_watermark`: the data frame comes directly from its source, without other watermarks or shuffles. Windows are
@@ -230,7 +228,6 @@ def launch(
         late=mode,
         output=output,
         shards=shards if shards is not None or description is None else description["shards"],
-        row_copies=row_copies,
         sole_watermark=sole_watermark,
         final_at_end=bounded,
         streaming=True,

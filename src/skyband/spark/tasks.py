@@ -41,7 +41,8 @@ __all__ = [
 ]
 
 # The output of a shard of a bounded input. The processors of a stream have other columns in addition to `answers`.
-LOCAL = "answers binary, unit long, first_end long, windows long, over_limit long, unrankable long"
+LOCAL = "answers binary, unit long, first_end long, windows long, over_limit long, unrankable long, "
+LOCAL += "unknown_deletes long"
 
 PART = 1 << 16  # rows of answers that are unpacked at a time, while Spark takes those before
 
@@ -109,7 +110,7 @@ def _local(answers: list[pa.Table], tally: Tally, unit: int, end: str) -> pa.Rec
     """Return the output of a step: one row with the counts, and one for each table of answers."""
     tables = [table for table in answers if table.num_rows]
     firsts = [least(table[end]) for table in tables]
-    counts = (tally.windows, tally.over_limit, tally.unrankable)
+    counts = (tally.windows, tally.over_limit, tally.unrankable, tally.unknown_deletes)
     columns = [
         pa.array([None, *map(pack_table, tables)], pa.binary()),
         pa.array([unit] * (1 + len(tables)), pa.int64()),

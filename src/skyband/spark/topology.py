@@ -179,7 +179,8 @@ class SparkPlan:
             found = local.repartition(1).sortWithinPartitions(*self.merge_order).mapInArrow(merge, self.answers)
             return self._wanted(found if counted is None else found.observe(counted.answered, windows))
         newest = sf.max("newest").alias("newest")
-        local = local.observe("skyband_held", *sums(*self.counts), newest, *shard_sizes(self.plan.units))
+        counts = (*self.counts, *(["unknown_deletes"] if self.plan.counts_deletes else []))
+        local = local.observe("skyband_held", *sums(*counts), newest, *shard_sizes(self.plan.units))
         found = local.select("answers", "unit").repartition(1).mapInArrow(merge, self.answers)
         by_count = isinstance(self.answers[self.moment].dataType, st.LongType)
         last = sf.col(self.moment) if by_count else sf.unix_micros(sf.col(self.moment).cast("timestamp"))
@@ -218,7 +219,8 @@ class SparkPlan:
         envelopes = self._combined(self._without_counts(envelopes), keys)
         by_oldest = envelopes.repartition(self.plan.units, "shard").sortWithinPartitions("shard", "oldest")
         local = by_oldest.mapInArrow(answer_in_order(self.plan, keys, self.pipeline.end), LOCAL)
-        return local if counted is None else local.observe(counted.shards, *sums("over_limit", "unrankable"))
+        more = ["unknown_deletes"] if self.plan.counts_deletes else []
+        return local if counted is None else local.observe(counted.shards, *sums("over_limit", "unrankable", *more))
 
 
 def without_changes(answers: st.StructType) -> list[tuple[str, st.DataType]]:

@@ -8,7 +8,7 @@
 
 [name:] TOPK aggregate(value) [ASC], k [WHERE condition] BY KEY key, … [PARTITION BY group, …] [HAVING condition]
     OVER size [CUMULATIVE] [AT TIME ZONE 'zone' [WEEK START day]] [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
-    [WITH OTHERS] [WITH SHARE] [WITH DELETE WHEN condition]
+    [WITH OTHERS] [WITH SHARE] [WITH ROW] [WITH DELETE WHEN condition]
 
 [name:] TOPK aggregate(value), k [WHERE condition] OBJECT object [STREAM label] [STREAMS (name, …)]
     [WEIGHTS (name w, …)] [BOUNDS (low, high)] [OCCURRENCES n] OVER size [EVERY every] [ORIGIN place] [METHOD word]
@@ -60,6 +60,7 @@ AGGREGATE = frozenset(
         "ties",
         "others",
         "share",
+        "row",
         "delete",
         "zone",
         "week_start",
@@ -146,7 +147,7 @@ def write_aggregate(query: Mapping[str, Any], *, named: bool = False) -> str:
         parts.append(f"PARTITION BY {', '.join(map(expression, query['partition_by']))}")
     if query["having"] is not None:
         parts.append(f"HAVING {expression(query['having'])}")
-    extra = [word for field, word in (("others", "WITH OTHERS"), ("share", "WITH SHARE")) if query.get(field)]
+    extra = [f"WITH {field.upper()}" for field in ("others", "share", "row") if query.get(field)]
     if query.get("delete") is not None:
         extra.append(f"WITH DELETE WHEN {expression(query['delete'])}")
     return " ".join([*parts, *_windows(query), *extra])

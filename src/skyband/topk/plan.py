@@ -106,6 +106,10 @@ class TopKPlan(ShardPlan):
         """The distinct group columns of all scans."""
         return tuple(dict.fromkeys(name for names in self.groups for name in names))
 
+    def has_group_value(self, scan: int, name: str) -> bool:
+        """Whether answers of a scan have a value in a group column: that of the group, or the row's own value."""
+        return name in self.groups[scan] or name in self.columns
+
     @cached_property
     def extra_columns(self) -> tuple[str, ...]:
         """The distinct columns of `orders` and `entities`."""

@@ -28,8 +28,7 @@ def taken(request: ProjectionRequest) -> tuple[str, ...]:
 def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projection:
     """Check the workload against the columns of `source`, and list what is computed from a row.
 
-    A group column is null in the answers of queries without groups. With `row_copies` the row's own value is returned
-    as well, as ``row_<name>``.
+    In the answers of queries without groups, a group column has the row's own value, or null if it is an expression.
     """
     workload = request.workload
     named = choose_on_spark(workload.queries).algorithm if request.algorithm == "auto" else request.algorithm
@@ -44,7 +43,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     scores = [score for score, _ in ranked]
     groups = [source.groups(scan.partition_by, workload.queries[scan.places[0]]) for scan in scans]
     spelled = [name for scan in scans for name in source.spelled(scan.partition_by)]
-    returned_as = source.returned(workload, set(spelled), row_copies=request.row_copies)
+    returned_as = source.returned(workload, set(spelled))
     returned = {plain(name): old for name, old in returned_as.items()}
     names = {old: new for new, old in returned.items()}
     columns = {new: source.column(old) for new, old in returned.items()}

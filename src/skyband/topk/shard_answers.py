@@ -124,8 +124,8 @@ def _slice(
     windows = repeated(of_windows, out.windows)
     columns: dict[str, pa.Array] = {"query": windows["query"]}
     for name in plan.group_columns:
-        kind = kind_of(found[name])
-        columns[name] = found[name] if name in plan.groups[number] else pa.nulls(out.rows.size, kind)
+        has_value = plan.has_group_value(number, name)
+        columns[name] = found[name] if has_value else pa.nulls(out.rows.size, kind_of(found[name]))
     columns |= windows
     columns |= {name: pa.repeat(value, out.rows.size) for name, value in marks.items()}
     if plan.output != "answers":

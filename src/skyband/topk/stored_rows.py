@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from skyband.data.arrow import one
 from skyband.errors import SnapshotError
-from skyband.sharding.plan import COPY, without_copies
+from skyband.sharding.plan import without_copies
 from skyband.topk.numbering import number_column
 from skyband.topk.plan import TopKPlan
 
@@ -39,9 +39,6 @@ def rearranged(rows: pa.Table, plan: TopKPlan, old_scores: dict[str, str]) -> pa
     numbers = {number_column(scan) for scan in plan.scans} if plan.axis == "count" else set()
     known = {*plan.columns, *plan.group_columns, *plan.extra_columns, plan.time, plan.id, *numbers}
     rest = rows.select([name for name in rows.column_names if name in known])
-    for name in plan.columns:
-        if name not in rest.column_names:  # a copy of a column that is now a group column
-            rest = rest.append_column(name, one(rows[name.removeprefix(COPY)]))
     for name in dict.fromkeys([*plan.group_columns, *plan.extra_columns]):
         if name not in rest.column_names:  # only new scans are grouped by it, and none of these rows belongs to them
             rest = rest.append_column(name, pa.nulls(len(rows)))

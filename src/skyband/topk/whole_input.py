@@ -284,12 +284,12 @@ class _Gather:
         return self._names.take(pa.array(queries))
 
     def _group(self, name: str, queries: Ints, rows: pa.Array) -> pa.Array:
-        """Return a group column; it is null in the answers of queries without it."""
+        """Return a group column; it is null in the answers of queries without it, unless it is a column of the row."""
         found = self._columns[name].take(rows).cast(self._kinds.field(name).type)
-        grouped = np.array([name in self._plan.groups[number] for number in self._scan_of_query], bool)
-        if grouped.all():
+        valued = np.array([self._plan.has_group_value(number, name) for number in self._scan_of_query], bool)
+        if valued.all():
             return found
-        return pc.if_else(pa.array(grouped[queries]), found, pa.scalar(None, found.type))
+        return pc.if_else(pa.array(valued[queries]), found, pa.scalar(None, found.type))
 
     @property
     def _scan_of_query(self) -> Iterator[int]:

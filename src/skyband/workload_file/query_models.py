@@ -303,6 +303,11 @@ class AggregateSection(_CalendarQuery):
         default=False,
         description="Whether each answer ends with a row for all other keys, whose key is null; for sum and count.",
     )
+    max_keys: int | None = Field(
+        default=None,
+        ge=1,
+        description="The most keys with a row in one window, in each shard; more stop the stream. Default: no limit.",
+    )
     share: bool = Field(
         default=False,
         description="Whether answers have the share of each score in the total of the window; for sum and count.",

@@ -1,0 +1,169 @@
+"""Answers of uncertain queries by their definitions, at the moments at which a plan has answered them.
+
+A plan decides when a query is answered, and probabilities are rounded. So the answers that were found are judged: at
+each of their moments, the criterion of the semantics is computed again for all tuples of the window, and an answer is
+right if no other one is better by more than the tolerance. Right answers are expected as they were found; for others,
+the definition's answer is. This code shares no kernel with the pipeline; it shares the definition of a query and,
+without Spark, the evaluation of expressions over Arrow and the hash of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.data.arrow import one
+from skyband.data.row_hash import row_hash
+from skyband.expressions import compile_expression
+from skyband.queries.workload import Workload
+from skyband.uncertain.definitions import Criteria, UncertainTuple, close, criteria, definition, is_right
+from skyband.uncertain.query import OWN_COLUMNS, UncertainTopK
+
+__all__ = ["TUPLE", "answer_kinds", "by_moments", "judged"]
+
+TUPLE = ("at", "id", "score", "probability", "rule", "stream")  # the columns of tuples
+_NEVER_EMPTY = ("pk-topk", "global-topk", "u-kranks", "u-topk", "expected-rank")
+
+
+class _Row(NamedTuple):
+    """A row of an answer."""
+
+    id: Any
+    score: float
+    probability: float
+    expected_rank: float | None
+    prf: float | None
+    stream: Any
+
+
+def answer_kinds(workload: Workload[Any], time: pa.DataType, id_: pa.DataType, stream: pa.DataType) -> pa.Schema:
+    """Return the columns of answers that are compared, with the types of the time, the id and the stream."""
+    meanings = {query.semantics for query in workload}
+    fields = [("query", pa.string()), ("time", time), ("rank", pa.int64()), ("id", id_), ("score", pa.float64())]
+    fields.append(("probability", pa.float64()))
+    fields += [(name, pa.float64()) for name, semantics in OWN_COLUMNS.items() if semantics in meanings]
+    return pa.schema(fields + ([("stream", stream)] if any(query.stream for query in workload) else []))
+
+
+def tuples_of(rows: pa.Table, query: UncertainTopK, time: str, id_: str | None) -> pa.Table:
+    """Return the columns `TUPLE` of a query's tuples, computed from all rows."""
+    ids = pa.array(row_hash(rows)) if id_ is None else one(rows[id_])
+    rows = rows.append_column("__skyband_id", ids)
+    if query.where is not None:
+        rows = rows.filter(pc.fill_null(compile_expression(query.where, rows.schema).evaluate(rows), False))
+
+    def computed(text: str | None) -> Any:
+        return pa.nulls(rows.num_rows) if text is None else compile_expression(text, rows.schema).evaluate(rows)
+
+    score, chance = (computed(text).cast(pa.float64(), safe=False) for text in (query.by, query.probability))
+    columns = (one(rows[time]).cast(pa.int64()), one(rows["__skyband_id"]), score, chance)
+    return pa.table(dict(zip(TUPLE, (*columns, computed(query.rule), computed(query.stream)), strict=True)))
+
+
+def by_moments(
+    rows: pa.Table, workload: Workload[Any], *, time: str, id_: str | None, found: pa.Table | None
+) -> tuple[pa.Table, pa.Schema]:
+    """Return the kinds of answers if `found` is None, else the answers that are expected beside it."""
+    tables = [tuples_of(rows, query, time, id_) for query in workload]
+    streams = [table["stream"].type for table, query in zip(tables, workload, strict=True) if query.stream]
+    at = rows.schema.field(time).type if workload.axis == "time" else pa.int64()
+    kinds = answer_kinds(workload, at, tables[0]["id"].type, streams[0] if streams else pa.null())
+    return (kinds.empty_table() if found is None else judged(tables, workload, found)), kinds
+
+
+def judged(tables: Sequence[pa.Table], workload: Workload[Any], found: pa.Table) -> pa.Table:
+    """Return the expected answers beside `found`, which has the columns of `answer_kinds`.
+
+    `tables` have the tuples of each query, in any order.
+    """
+    moments = one(found["time"]).cast(pa.int64())
+    expected: list[dict[str, Any]] = []
+    for table, query in zip(tables, workload, strict=True):
+        mine = pc.equal(found["query"], query.name)
+        answers: dict[int, list[_Row]] = {}
+        order = found.filter(mine).sort_by([("time", "ascending"), ("rank", "ascending")])
+        times = moments.filter(one(mine)).sort().to_pylist()
+        names = [name for name in _Row._fields if name in order.column_names]
+        for at, values in zip(times, order.select(names).to_pylist(), strict=True):
+            answers.setdefault(at, []).append(_Row(**{**dict.fromkeys(_Row._fields), **values}))
+        for at, rows in _expected(_in_order(table, query), query, answers):
+            expected += [{"query": query.name, "time": at, "rank": rank, **row._asdict()} for rank, row in rows]
+    kind = found.schema.field("time").type
+    columns = {}
+    for field in found.schema:
+        values = [row[field.name] for row in expected]
+        columns[field.name] = (
+            pa.array(values, pa.int64()).cast(kind) if field.name == "time" else pa.array(values, field.type)
+        )
+    return pa.table(columns, schema=found.schema)
+
+
+def _in_order(table: pa.Table, query: UncertainTopK) -> list[UncertainTuple]:
+    """Return the tuples with a time and a score in stream order: of equal scores, later ones are better."""
+    score = pc.if_else(pc.is_nan(table["score"]), pa.scalar(None, pa.float64()), table["score"])
+    table = table.filter(pc.and_(table["at"].is_valid(), score.is_valid()))
+    keys = [(name, "ascending") for name in ("at", "id", "score", "probability")]
+    table = table.take(pc.sort_indices(table, keys))
+    found = [UncertainTuple(**row) for row in table.to_pylist()]
+    return found if query.axis == "time" else [one._replace(at=place) for place, one in enumerate(found)]
+
+
+def _expected(
+    tuples: list[UncertainTuple], query: UncertainTopK, answers: dict[int, list[_Row]]
+) -> Iterator[tuple[int, list[tuple[int, _Row]]]]:
+    """Yield the moments of one query with the expected rows and their ranks."""
+    size, positions = query.window.size, np.array([one.at for one in tuples], np.int64)
+
+    def window(at: int) -> list[UncertainTuple]:
+        low, high = np.searchsorted(positions, [at - size, at])
+        return tuples[low:high]
+
+    for at in sorted([*answers, *_missed(positions, query, sorted(answers))]):
+        inside, rows = window(at), answers.get(at, [])
+        listed = criteria(inside, query)
+        if not _are_right(inside, query, listed, rows):
+            best = definition(inside, query, listed)
+            rows = [_Row(inside[i].id, inside[i].score, *numbers) for i, *numbers in best]
+        yield at, list(enumerate(rows, 1))
+
+
+def _are_right(inside: Sequence[UncertainTuple], query: UncertainTopK, found: Criteria, rows: list[_Row]) -> bool:
+    """Return whether the rows are an answer of this window, up to the tolerance."""
+    places = {(one.id, one.score + 0.0): i for i, one in enumerate(inside)}
+    chosen = [places[row.id, row.score] for row in rows if (row.id, row.score) in places]
+    streams = [row.stream for row in rows]
+    if not rows or len(chosen) < len(rows) or not is_right(inside, query, found, chosen, streams):
+        return False
+    wanted = [found.numbers(i, place, stream) for place, (i, stream) in enumerate(zip(chosen, streams, strict=True))]
+    return all(
+        _agree(mine, number, size)
+        for row, (*numbers, _, size) in zip(rows, wanted, strict=True)
+        for mine, number in zip((row.probability, row.expected_rank, row.prf), numbers, strict=True)
+    )
+
+
+def _agree(found: float | None, wanted: float | None, size: float) -> bool:
+    return found is wanted if found is None or wanted is None else close(found, wanted, size)
+
+
+def _missed(positions: Any, query: UncertainTopK, moments: list[int]) -> Iterator[int]:
+    """Yield the latest times of answers that are missing: between two answers is at most `every`.
+
+    A time is only missed if a tuple was in the window at all times since the answer before it.
+    """
+    if not positions.size or query.semantics not in _NEVER_EMPTY:
+        return
+    size, every, newest = query.window.size, query.window.slide, int(positions[-1])
+    at = int(positions[0])
+    if query.axis == "count":
+        at, newest = 0, newest + 1
+    for after in [*moments, None]:
+        due = at + every
+        low, high = np.searchsorted(positions, [due - size, at + (at == positions[0])])
+        if low < high and (due < after if after is not None else due <= newest):
+            yield due
+        at = at if after is None else after
