@@ -33,6 +33,7 @@ class BoundedAnswers(NamedTuple):
     """Answers with bounds. `kept` has the rows of the engine that are in them."""
 
     windows: RankedWindows  # scores are upper bounds
+    lows: Floats  # per row: the lower bound
     errors: Floats  # per row: by how much the score can be too high
     guaranteed: Any  # per row: whether no key that is missing can have a higher total
     kept: Ints
@@ -110,9 +111,21 @@ class PaneBounds:
         ks = np.array([query.k for query in queries], np.int64)[ranked.queries]
         return _answers(ranked, windows, whole, ks)
 
-    def state(self) -> dict[str, Any]:
-        """Return the state for `load`."""
-        return {"marks": self._marks, "whole": self._whole, **self._panes._asdict()}
+    def state(self, used: Ints | None = None) -> dict[str, Any]:
+        """Return the state for `load`. The groups with the codes `used`, which ascend, are numbered again.
+
+        Other groups have no key in any window.
+        """
+        panes = self._panes
+        if used is not None:
+            kept = np.isin(panes.groups, used)
+            before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+            panes = panes._replace(
+                offset_stops=before[panes.offset_stops],
+                groups=np.searchsorted(used, panes.groups[kept]),
+                offsets=panes.offsets[kept],
+            )
+        return {"marks": self._marks, "whole": self._whole, **panes._asdict()}
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore the state that `state` returned."""
@@ -139,7 +152,7 @@ def _answers(ranked: RankedWindows, found: BoundedWindows, whole: Any, ks: Ints)
     errors = np.where(exact | (errors == 0), errors, errors + errors * _ULP)
     windows = ranked._replace(counts=counts, keys=highs, ids=ranked.ids[kept])
     most_missing = missing[in_window[kept]]
-    return BoundedAnswers(windows, errors, lows >= most_missing, kept, most_missing)
+    return BoundedAnswers(windows, lows, errors, lows >= most_missing, kept, most_missing)
 
 
 def counter_partials(found: HeldCounters) -> tuple[Addends, Any]:

@@ -92,6 +92,11 @@ class AggregateShape:
         return self.queries[0].aggregate == "sum"
 
     @property
+    def reduced_powers(self) -> int:
+        """The powers in the partials of tasks: a sketch of counts needs no sums of values."""
+        return self.powers if self.counters is None or self.weighted else 0
+
+    @property
     def fractions(self) -> tuple[float, ...]:
         """The distinct quantiles, from 0 to 1; the median first."""
         found = [0.5, *(query.quantile for query in self.queries if query.quantile is not None)]

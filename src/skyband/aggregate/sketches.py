@@ -1,7 +1,7 @@
 """Summaries of panes for queries with ``method="sketch"``: the heaviest keys, with bounds of their totals.
 
-A query with ``counters=m`` holds, of each pane and group, the m keys with the largest upper bounds. A window adds up the
-bounds of its panes, so its errors are at most its weight divided by m + 1, however many panes it has.
+A query with ``counters=m`` holds, of each pane and group, the m keys with the largest upper bounds. A window adds up
+the bounds of its panes, so its errors are at most its weight divided by m + 1, however many panes it has.
 """
 
 from __future__ import annotations

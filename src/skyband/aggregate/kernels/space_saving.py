@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skyband.aggregate.kernels.exact_sum import add_whole, carried, rounded, shift_of, whole_of
 from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.select import highest
 from skyband.kernels.stream import DONE, STATE_FULL, Floats, Ints
@@ -261,3 +262,29 @@ def excesses(highs: Floats, offsets: Floats, found: Floats) -> None:
     """Write by how much each upper bound exceeds the offset of its group, rounded up."""
     for i in range(highs.size):
         found[i] = difference_up(highs[i], offsets[i])
+
+
+@kernel
+def rounded_weights(sums: Any, low: int, room: Ints, highs: Floats, bits: Ints, lows: Floats) -> None:
+    """Write exact sums to `highs`, rounded up, and to `lows`, rounded down. `sums` has limbs, which start with `low`.
+
+    `bits` is the memory of `highs` as integers. `room` has space for four more limbs.
+    """
+    limbs = sums.shape[1]
+    for i in range(sums.shape[0]):
+        room[:] = 0
+        for j in range(limbs):
+            room[j] = sums[i, j]
+        found = rounded(room, limbs, low)
+        highs[i] = lows[i] = found
+        room[:] = 0
+        for j in range(limbs):
+            room[j] = sums[i, j]
+        if found > 0:
+            add_whole(room, -low, whole_of(bits[i]), shift_of(bits[i]), True)
+        if carried(room, limbs + 2):
+            lows[i] = found - found * _ULP
+        else:
+            for j in range(limbs + 2):
+                if room[j] != 0:
+                    highs[i] = found + found * _ULP
