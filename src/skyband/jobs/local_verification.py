@@ -65,10 +65,12 @@ def verify_local(
     began = monotonic()
     rows, read, unreadable = _rows(stream, source)
     time, id_ = _spelled(rows, str(source.time)), source.id and _spelled(rows, source.id)
-    by_definition = family_of(workload).part("brute_force").by_definition
-    expected = by_definition(rows, workload, time=time, id_=id_)
+    definition = family_of(workload).part("brute_force")
+    expected = definition.by_definition(rows, workload, time=time, id_=id_)
     own = {"__time": in_answers(time), **({"__id": in_answers(id_)} if id_ else {})}
     found = expected.slice(0, 0) if found is None else _as_expected(found, expected, own, workload)
+    if hasattr(definition, "within_bounds"):
+        expected = definition.within_bounds(expected, found, workload)
     not_final = 0
     if unfinished:
         expected, not_final = _emitted(expected, found)

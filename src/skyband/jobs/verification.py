@@ -116,8 +116,8 @@ def _compared(
     began = monotonic()
     stream = file.streams[name]
     time, id_ = _spelled(rows, str(stream.time)), stream.id and _spelled(rows, stream.id)
-    by_brute_force = family_of(workload).part("verification").by_brute_force
-    expected = by_brute_force(rows, workload, time=time, id_=id_)
+    definition = family_of(workload).part("verification")
+    expected = definition.by_brute_force(rows, workload, time=time, id_=id_)
     not_final = 0
     if found is None:
         found = expected.limit(0)
@@ -125,6 +125,8 @@ def _compared(
         found = _last_answers(found, workload)
         own = {"__time": time, **({"__id": id_} if id_ else {})}
         found = _as_expected(found, expected, own, workload)
+    if hasattr(definition, "within_bounds"):
+        expected = definition.within_bounds(expected, found, workload)
     if unfinished:
         expected, not_final = _emitted(expected, found)
     difference = compare(expected, found)
