@@ -158,5 +158,5 @@ def test_explain_states_memory_and_error():
 def test_methods_of_other_families_are_refused(tmp_path, clicks):
     workload(tmp_path, clicks)
     (tmp_path / "work.yaml").write_text(FILE.replace("method: sketch, counters: 6", "method: sorted-lists"))
-    with pytest.raises(sb.SkybandError, match="method: must be one of 'exact'.*got 'sorted-lists'"):
+    with pytest.raises(sb.SkybandError, match=r"method: must be one of 'exact'.*got 'sorted-lists'"):
         sb.read_workload(tmp_path / "work.yaml")
