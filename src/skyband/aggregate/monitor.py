@@ -214,7 +214,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
 
         ``entered`` and ``left`` count how often a partial was added to or subtracted from running totals, over all
         queries. ``scored`` counts how often a key was rescored. ``unrankable`` counts how often a key's aggregate was
-        NaN because its values contain infinities.
+        NaN because its values contain infinities. With ``method="sketch"``, ``evicted`` counts evicted counters.
 
         >>> import skyband as sb
         >>> monitor = sb.aggregate.Monitor(sb.AggregateTopK(k=1, size=2))

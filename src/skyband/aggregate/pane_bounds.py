@@ -21,6 +21,7 @@ from skyband.aggregate.query import AggregateTopK
 from skyband.aggregate.sketches import HeldCounters
 from skyband.data.answer_log import RankedWindows
 from skyband.data.window_bounds import starts_of
+from skyband.errors import SnapshotError
 from skyband.kernels.stream import Floats, Ints
 
 __all__ = ["BoundedAnswers", "PaneBounds", "counter_partials"]
@@ -130,7 +131,15 @@ class PaneBounds:
     def load(self, state: dict[str, Any]) -> None:
         """Restore the state that `state` returned."""
         self._marks, self._whole = state["marks"], state["whole"]
-        self._panes = ClosedPanes(*(np.asarray(state[name]) for name in ClosedPanes._fields))
+        self._panes = panes = ClosedPanes(*(np.asarray(state[name]) for name in ClosedPanes._fields))
+        # The kernel does not check indices.
+        for stops, columns in (
+            (panes.stops, (panes.slots, panes.highs, panes.lows)),
+            (panes.offset_stops, (panes.groups, panes.offsets)),
+        ):
+            sizes = {column.size for column in columns} | {int(stops[-1]) if stops.size else 0}
+            if len(sizes) > 1 or stops.size != self._marks.size or (np.diff(stops, prepend=0) < 0).any():
+                raise SnapshotError("the bounds of a sketch do not belong together. Nothing was resumed.")
 
 
 def _answers(ranked: RankedWindows, found: BoundedWindows, whole: Any, ks: Ints) -> BoundedAnswers:
