@@ -94,7 +94,10 @@ class Shards:
             clocks.add(shard.clock)
             tables += answers
         assert len(clocks) == 1  # else a window would be answered in parts
-        return told(self.plan, merged(self.plan, 0, tables)) if tables else []
+        return self.told(merged(self.plan, 0, tables)) if tables else []
+
+    def told(self, table):
+        return told(self.plan, table)
 
 
 def told(plan, table):

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.aggregate.bound_checks import with_bounds, within_bounds
 from skyband.aggregate.query import AggregateTopK
 from skyband.data.arrow import one
 from skyband.errors import UnsupportedError
@@ -25,7 +26,7 @@ from skyband.expressions import compile_expression
 from skyband.queries.workload import Workload
 from skyband.windows import IrregularWindows
 
-__all__ = ["OWN", "by_definition", "defined_score"]
+__all__ = ["OWN", "by_definition", "defined_score", "within_bounds"]
 
 OWN = ("__time", "__id")  # columns with the time and the id of a returned row
 
@@ -113,6 +114,9 @@ _DEFINED = frozenset(
         "zone",
         "week_start",
         "cumulative",
+        "method",
+        "error",
+        "counters",
     ]
 )
 
@@ -163,14 +167,15 @@ def meets(query: AggregateTopK, values: Sequence[float]) -> bool:
 def by_definition(rows: pa.Table, workload: Workload[Any], *, time: str, id_: str | None = None) -> pa.Table:
     """Return all answers: query, groups, window end, rank, key and score. Rows need no id.
 
-    If a query has ``row=True``, also the ``__time`` and ``__id`` of the returned row.
+    If a query has ``row=True``, also the ``__time`` and ``__id`` of the returned row. For a sketch, all keys of a window;
+    `within_bounds` compares answers with them.
     """
     names = list(dict.fromkeys(name for query in workload for name in query.groups))
     kinds = {name: compile_expression(name, rows.schema).type for name in names}
     found = [_answers(rows, query, kinds, time, id_) for query in workload]
     unused = [] if any(query.share for query in workload) else ["share"]
     unused += [] if any(query.row for query in workload) else [name for name in OWN if name in found[0].column_names]
-    return pa.concat_tables([one.drop_columns(unused) for one in found])
+    return with_bounds(pa.concat_tables([one.drop_columns(unused) for one in found]), workload)
 
 
 def in_order(query: AggregateTopK) -> bool:
@@ -306,7 +311,7 @@ def _ranked(
             row = _chosen(query, mine, listed, found)
             by_group.setdefault(group, []).append((sign * found, int(at[mine].max()), key, row))
     for group, keys in by_group.items():
-        best = sorted(keys, reverse=True)[: query.k]
+        best = sorted(keys, reverse=True)[: len(keys) if query.sketched else query.k]
         named = {key for _, _, key, _ in best}
         rest = [
             row for (at_group, key), mine in by_key.items() if at_group == group and key not in named for row in mine

@@ -10,6 +10,7 @@ import numpy as np
 from skyband.aggregate.executor import AggregateExecutor
 from skyband.aggregate.query import AggregateTopK
 from skyband.aggregate.shape import AggregateShape
+from skyband.aggregate.sketch_executor import executor_of
 from skyband.windows import NEVER
 
 __all__ = ["ALL_GROUPS", "WHOLE", "Cohort"]
@@ -60,7 +61,7 @@ class Cohort:
         """Return a lane. Create it if it does not exist."""
         if name not in self.lanes:
             shape = AggregateShape(self.members(name, all_grouped))
-            lane = AggregateExecutor(shape, self._places_of(shape), name == ALL_GROUPS, max(name, -1))
+            lane = executor_of(shape, self._places_of(shape), name == ALL_GROUPS, max(name, -1))
             lane.engine.answer_since(self._starts(shape))
             self.lanes[name] = lane
         return self.lanes[name]

@@ -71,6 +71,11 @@ class AggregateExecutor:
         self._grouped = grouped
         self._group = group  # code of its group, -1 if it has no group or all groups
 
+    @property
+    def partials(self) -> int:
+        """Number of partials held."""
+        return self.engine.partials
+
     def take_in(self, batch: KeyBatch, groups: int, first: int) -> list[KeyedAnswers]:
         """Process rows and return the answers of windows that end at or before the last row."""
         found = []
@@ -113,6 +118,9 @@ class AggregateExecutor:
         returned = np.array([query.row for query in self.shape.queries])[windows.queries]
         rows = np.concatenate([part.more["row"] for part in found])
         columns["id"] = pa.array(rows, mask=~np.repeat(returned, windows.counts))
+        for name in ("error", "guaranteed"):
+            if name in found[0].more:
+                columns[name] = pa.array(np.concatenate([part.more[name] for part in found]))
         windows = windows._replace(queries=self.places[windows.queries], groups=groups)
         return [KeyedAnswers(windows, pa.table(columns))]
 

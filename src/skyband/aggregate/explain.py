@@ -19,6 +19,7 @@ _PER = {
     "numbers": "distinct value of a key",
     "hashes": "register and rank of a key",
 }
+BYTES = 400  # of a counter in a window: its partial, its bounds, its running sums and its key
 _SHOWN = 3  # sets of partials whose panes the second line lists
 
 
@@ -43,6 +44,7 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
             + (f", keys deleted when {delete[0]}" if delete else ""),
             f"  queries       {len(sharing)}: {', '.join(query.name for query in sharing)}",
             f"  panes         {span}; one partial per {per} and pane, computed {made}",
+            *_sketch(sharing, panes, on_spark=on_spark),
             (f"  kept          partials of at most {counted(panes, 'pane')}, and a" if panes else "  kept          a")
             + " running score per key and query",
             *([f"  growing       {', '.join(grown)}: one running total per {per}, no partials"] if grown else []),
@@ -57,7 +59,7 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
     passes = "once" if len(sources) == 1 else f"{len(sources)} times, once per set of partials"
     head = [
         overview(queries),
-        (f"Each row is processed {passes}.\n{_memory(shown, held)}; it grows with the number of distinct {grows}."),
+        f"Each row is processed {passes}.\n{_memory(shown, held)}; {_growth(queries, grows)}.",
         "",
         f"{counted(len(sources), 'set')} of partials; queries with the same key, value, filter and groups share one",
     ]
@@ -71,6 +73,33 @@ def _memory(kept: Sequence[str], held: Iterable[str]) -> str:
         f"Memory: one partial result per {' or '.join(held)} in each of at most {' and '.join(kept)}, plus a running "
         "score per key and query"
     )
+
+
+def _growth(queries: Sequence[AggregateTopK], grows: str) -> str:
+    """Return what memory depends on."""
+    if all(query.sketched for query in queries):
+        return "it does not depend on the number of distinct keys"
+    exact = "" if not any(query.sketched for query in queries) else ", except for queries with a sketch"
+    return f"it grows with the number of distinct {grows}{exact}"
+
+
+def _sketch(sharing: Sequence[AggregateTopK], panes: int, *, on_spark: bool) -> list[str]:
+    """Return lines about the memory and the error of a sketch."""
+    query = sharing[0]
+    if not query.sketched:
+        return []
+    most, groups = query.most_counters, " and group" if query.groups else ""
+    where = " and shard" if on_spark else ""
+    held = panes * most + 2 * most
+    each = f", about {_size(held * BYTES)}" if not query.groups else ""
+    return [
+        f"  sketch        {counted(most, 'counter')} per pane{groups}{where}, twice as many of open panes{each}",
+        f"  error         at most {query.largest_error:.3g} of the total of the window, whatever the number of panes",
+    ]
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, size // 1000)} KB"
 
 
 def _grows(query: AggregateTopK) -> bool:

@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from skyband.aggregate.cohort import ALL_GROUPS, WHOLE, Cohort
 from skyband.aggregate.executor import AggregateExecutor, KeyBatch, KeyedAnswers, ended_by
-from skyband.aggregate.query import AGGREGATES, AggregateTopK, Items
+from skyband.aggregate.query import AGGREGATES, AggregateTopK
+from skyband.aggregate.sketch_executor import evictions, exact_bounds
+from skyband.aggregate.sketches import refuse_other_weights
 from skyband.data.answer_log import RankedWindows, joined
 from skyband.data.answer_table import arrow_schema
 from skyband.data.arrow import from_bytes, one, to_bytes
@@ -114,7 +116,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
     @property
     def candidates(self) -> int:
         """Number of partials held: one per key and pane that a window still needs."""
-        return sum(lane.engine.partials for _, lane in self._lanes())
+        return sum(lane.partials for _, lane in self._lanes())
 
     def push(
         self,
@@ -165,6 +167,8 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         if deleted is not None:
             deleted &= found.stored.is_valid().to_numpy(zero_copy_only=False)
             numbers = np.where(deleted, 0.0, numbers)  # a delete counts without a value
+        if any(query.sketched and query.aggregate == "sum" for query in self.queries):
+            refuse_other_weights(numbers, "values")
         checked = self._intake.check(positions, numbers, None, groups)
         if deleted is not None:
             checked = _with_deletes(checked, deleted)
@@ -201,6 +205,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         def row_columns(places: Ints) -> dict[str, pa.Array]:
             found = rows.take(pa.array(places))
             columns = {name: one(found[name]) for name in found.column_names if name in wanted.names}
+            columns |= exact_bounds(columns, places.size, wanted.names)
             if parts.names:
                 return columns | dict(zip(parts.names, unpacked_keys(one(found["key"]), parts.types), strict=True))
             return columns | {"key": restored(columns["key"], wanted.field("key").type)}
@@ -213,7 +218,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
 
         ``entered`` and ``left`` count how often a partial was added to or subtracted from running totals, over all
         queries. ``scored`` counts how often a key was rescored. ``unrankable`` counts how often a key's aggregate was
-        NaN because its values contain infinities.
+        NaN because its values contain infinities. With ``method="sketch"``, ``evicted`` counts evicted counters.
 
         >>> import skyband as sb
         >>> monitor = sb.aggregate.Monitor(sb.AggregateTopK(k=1, size=2))
@@ -230,6 +235,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             "groups": self._forget_groups(),
             "keys": sum(len(lane.book) for _, lane in self._lanes()),
             **{name: sum(done[name] for done in work) for name in counters},
+            **evictions(lane for _, lane in self._lanes()),
         }
 
     def _state(self) -> dict[str, Any]:
@@ -275,7 +281,9 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
                 )
             return keys, None
         names = [str(name) for name in keys]
-        taken = [name for name in names if name in (*_SCHEMA.names, "group", "id")]
+        others = () if any(query.sketched for query in self.queries) else ("error", "guaranteed")
+        known = [name for name in _SCHEMA.names if name not in others]
+        taken = [name for name in names if name in (*known, "group", "id")]
         if len(names) < 2 or taken:
             what = f"{taken[0]!r} is a column of every answer" if taken else f"got {len(names)}"
             raise InvalidInputError(
@@ -390,7 +398,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
 
     def _begin(self, queries: Iterable[AggregateTopK], since: int) -> None:
         """Start a cohort of queries that answer windows beginning at or after `since`, for each kind of partials."""
-        for places in places_by(_items_of, mine := tuple(queries)).values():
+        for places in places_by(_kind_of_partials, mine := tuple(queries)).values():
             self._cohorts.append(Cohort([mine[place] for place in places], [since] * len(places)))
         self._settle_cohorts()
 
@@ -495,13 +503,19 @@ def _with_deletes(checked: Checked, deleted: Any) -> Checked:
     return checked._replace(scores=np.where(deleted[kept], np.nan, checked.scores))
 
 
-def _items_of(query: AggregateTopK) -> Items | None:
-    return query.items
+def _kind_of_partials(query: AggregateTopK) -> Any:
+    return query.scan_key()[1] if query.sketched else query.items
 
 
 def _optional(queries: Sequence[AggregateTopK]) -> list[str]:
     """Return the optional columns that queries request."""
-    found = {"id": any(query.row for query in queries), "share": any(query.share for query in queries)}
+    sketched = any(query.sketched for query in queries)
+    found = {
+        "id": any(query.row for query in queries),
+        "share": any(query.share for query in queries),
+        "error": sketched,
+        "guaranteed": sketched,
+    }
     return [name for name, is_wanted in found.items() if is_wanted]
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "group_name",
     "is_key_name",
     "key_name",
+    "optional_columns",
     "own_name",
     "part_name",
     "scans_of",
@@ -32,6 +33,7 @@ _KEY, _PART, _OWN_VALUE = f"{HIDDEN}key_", f"{HIDDEN}part_", f"{HIDDEN}own_"
 # The columns of partials and of the answers of shards. A group column with such a name has another one there.
 _OWN = ("pane", "last", "count", "infinite", "max", "min", "latest", "first", "end", "window")
 ITEM = f"{HIDDEN}item"  # the column of partials with a value that is counted, or its code in estimates
+_ITEMS = ("values", "numbers", "hashes")
 _OWN_PREFIXES = ("limb_", "square_")
 
 
@@ -77,7 +79,7 @@ class AggregateScan(NamedTuple):
     """The fields that the queries of a scan share, and their workload indices."""
 
     key: str | tuple[str, ...] | None  # its columns; text if it is one, None if keys are pushed as arrays
-    source: str | tuple[Items, str | None] | None  # the value; with what is counted of it, if anything is
+    source: str | tuple[str, str | None] | None  # the value; with what is counted of it, if anything is
     where: str | None
     partition_by: tuple[str, ...]
     places: tuple[int, ...]
@@ -86,12 +88,12 @@ class AggregateScan(NamedTuple):
     @property
     def value(self) -> str | None:
         """The expression of the value."""
-        return self.source[1] if isinstance(self.source, tuple) else self.source
+        return self.source[-1] if isinstance(self.source, tuple) else self.source
 
     @property
     def items(self) -> Items | None:
         """What is counted for each key."""
-        return self.source[0] if isinstance(self.source, tuple) else None
+        return self.source[0] if isinstance(self.source, tuple) and self.source[0] in _ITEMS else None  # type: ignore[return-value]  # of a sketch: what its counters add up
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -99,6 +101,18 @@ class AggregateScan(NamedTuple):
         if self.key is None:
             return ()
         return (self.key,) if isinstance(self.key, str) else self.key
+
+
+def optional_columns(queries: Iterable[AggregateTopK]) -> tuple[str, ...]:
+    """Return the optional columns of answers over data frames that these queries have.
+
+    >>> import skyband as sb
+    >>> optional_columns([sb.AggregateTopK(k=3, size="1 hour", key="page", aggregate="count", method="sketch")])
+    ('error', 'guaranteed')
+    """
+    asked = list(queries)
+    share = ("share",) if any(query.share for query in asked) else ()
+    return (*share, *(("error", "guaranteed") if any(query.sketched for query in asked) else ()))
 
 
 def scans_of(queries: Iterable[AggregateTopK]) -> tuple[AggregateScan, ...]:
@@ -194,7 +208,7 @@ class AggregatePlan(ShardPlan):
 
     def is_wanted(self, column: AnswerColumn) -> bool:
         """Return whether answers have this column."""
-        return not column.optional or (column.name == "share" and any(query.share for query in self.queries))
+        return not column.optional or column.name in optional_columns(self.queries)
 
     def key_fields(self, scan: int) -> tuple[str, ...]:
         """The columns of a scan's key in a row: one, or several that are packed into one."""

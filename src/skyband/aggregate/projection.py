@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from skyband.aggregate.plan import AggregatePlan, AggregateScan, group_name, key_name, own_name, scans_of
+from skyband.aggregate.plan import (
+    AggregatePlan,
+    AggregateScan,
+    group_name,
+    key_name,
+    optional_columns,
+    own_name,
+    scans_of,
+)
 from skyband.aggregate.query import AggregateTopK
 from skyband.errors import InvalidQueryError
 from skyband.queries.families import FAMILIES
@@ -22,11 +30,8 @@ _ID = f"{HIDDEN}id"
 
 def taken(request: ProjectionRequest) -> tuple[str, ...]:
     """Return the names of columns that every answer has."""
-    return tuple(name for name in request.taken(_SCHEMA) if name != "share" or _shares(request.workload.queries))
-
-
-def _shares(queries: Iterable[AggregateTopK]) -> bool:
-    return any(query.share for query in queries)
+    missing = {column.name for column in _SCHEMA.columns if column.optional} - {*optional_columns(request.workload)}
+    return tuple(name for name in request.taken(_SCHEMA) if name not in missing)
 
 
 def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projection:
@@ -36,7 +41,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     scans = scans_of(queries)
     groups = [_groups(source, scan, queries[scan.places[0]]) for scan in scans]
     keys = [_keys(source, scan, queries[scan.places[0]]) for scan in scans]
-    parts = _parts(source, scans, keys)
+    parts = _parts(source, scans, keys, queries)
     numbers = range(len(scans))
     known = [name for scan in scans for name in source.spelled(scan.partition_by)] + [*parts]
     returned_as = _returned(source, queries, known)
@@ -73,7 +78,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         request.columns(_SCHEMA.with_keys(plan.parts)),
         {"window_start": bound, "window_end": bound, **own},
         groups={name: source.kind_of(columns[name]) for name in plan.group_columns},
-        wanted=["share"] if _shares(queries) else [],
+        wanted=optional_columns(queries),
         rest={name: source.kind_of(columns[name]) for name in returned},
     )
     shown = {group_name(name): name for scan in scans for name in source.spelled(scan.partition_by)}
@@ -127,7 +132,12 @@ def _keys(source: RowSource[Any, Any], scan: AggregateScan, query: AggregateTopK
     return [source.key(query, text) for text in scan.key_columns]
 
 
-def _parts(source: RowSource[Any, Any], scans: Sequence[AggregateScan], keys: list[list[Any]]) -> dict[str, str]:
+def _parts(
+    source: RowSource[Any, Any],
+    scans: Sequence[AggregateScan],
+    keys: list[list[Any]],
+    queries: Sequence[AggregateTopK],
+) -> dict[str, str]:
     """Return the names and types of the key's columns in answers; empty if it is the column ``key``."""
     kinds = {", ".join(source.described(source.kind_of(key)) for key in mine) for mine in keys}
     if len(kinds) > 1 and all(len(scan.key_columns) == 1 for scan in scans):
@@ -144,8 +154,10 @@ def _parts(source: RowSource[Any, Any], scans: Sequence[AggregateScan], keys: li
     if len(found[0]) == 1:
         return {}
     groups = {name.lower() for scan in scans for name in source.spelled(scan.partition_by)}
+    bounds = () if any(query.sketched for query in queries) else ("error", "guaranteed")
+    own = [name for name in _SCHEMA.names if name not in bounds]
     for name in found[0]:
-        if name.lower() in (*_SCHEMA.names, *groups):
+        if name.lower() in (*own, *groups):
             raise InvalidQueryError(
                 f"key={list(found[0])!r}: {name!r} is also the name of another column of the answers. Rename the "
                 "column of the stream, or use another expression."

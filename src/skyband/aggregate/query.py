@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from skyband.aggregate.having import Condition, parse_having
+from skyband.aggregate.sketch_fields import checked_sketch, counters_of
 from skyband.errors import InvalidQueryError
 from skyband.queries.fields import (
     Axis,
@@ -19,7 +20,7 @@ from skyband.queries.fields import (
     checked_k,
     checked_name,
 )
-from skyband.queries.windowed import WindowedQuery
+from skyband.queries.windowed import WINDOW_FIELDS, WindowedQuery
 from skyband.sql import writer
 from skyband.windows import Windows
 
@@ -122,6 +123,14 @@ class AggregateTopK(WindowedQuery):
     share
         Whether answers have a column ``share``: the score divided by that of all keys of the window together; for
         ``"sum"`` and ``"count"``. It is null if this total is 0 or not finite.
+    method
+        ``"exact"``, or ``"sketch"`` for more keys than fit into memory: for ``"sum"`` of values that are not negative
+        and ``"count"``. Then a score is an upper bound, and answers have a column ``error``: the key's total is between
+        ``score - error`` and ``score``. In the column ``guaranteed``, true means that no key that is missing in the
+        answer has a higher total. No error is larger than ``error=`` times the total of the window.
+    error, counters
+        For ``method="sketch"``, one of them: the largest error as a share of the total of the window (by default
+        0.001), or the number of keys held of each pane and group, which is 1 / `error` - 1.
     origin
         Anchor of the windows: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
         With `zone`, a time without offset is a local time.
@@ -147,6 +156,7 @@ class AggregateTopK(WindowedQuery):
 
     family: ClassVar[str] = "aggregate"
     instead: ClassVar[str] = "Use size= and slide= without zone and cumulative."
+    optional: ClassVar[tuple[str, ...]] = (*WINDOW_FIELDS, "method", "error", "counters")
 
     name: str = "topk"
     k: int
@@ -164,6 +174,9 @@ class AggregateTopK(WindowedQuery):
     row: bool = False
     others: bool = False
     share: bool = False
+    method: Literal["exact", "sketch"] = "exact"
+    error: float | None = None
+    counters: int | None = None
     origin: datetime | str | int | None = None
     full_only: bool = False
     max_keys: int | None = field(default=None, compare=False)  # a change of it continues the query
@@ -208,6 +221,7 @@ class AggregateTopK(WindowedQuery):
                 "conditions": conditions,
             }
         )
+        self._settle(checked_sketch(self))
 
     @property
     def score_text(self) -> str:
@@ -226,7 +240,8 @@ class AggregateTopK(WindowedQuery):
         having = "" if self.having is None else f" having {self.having}"
         which = "lowest" if self.ascending else "highest"
         deleted = "" if self.delete is None else f" deleted when {self.delete}"
-        return f"the {self.k} {ranked} with the {which} {self._aggregate_text}{value}{having}{deleted}"
+        sketched = f", within {self.largest_error:.3g} of the total" if self.sketched else ""
+        return f"the {self.k} {ranked} with the {which} {self._aggregate_text}{value}{having}{deleted}{sketched}"
 
     @property
     def ascending(self) -> bool:
@@ -271,6 +286,36 @@ class AggregateTopK(WindowedQuery):
         return self.others or self.share
 
     @property
+    def sketched(self) -> bool:
+        """Whether scores are upper bounds from summaries.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=3, size="1 hour", aggregate="count", method="sketch").sketched
+        True
+        """
+        return self.method == "sketch"
+
+    @property
+    def largest_error(self) -> float:
+        """The largest error of a sketch, as a share of the total of the window.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=3, size="1 hour", aggregate="count", method="sketch", counters=99).largest_error
+        0.01
+        """
+        return 1 / (self.most_counters + 1)
+
+    @property
+    def most_counters(self) -> int:
+        """The number of keys that a sketch holds of each pane and group.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=3, size="1 hour", aggregate="count", method="sketch", error=0.01).most_counters
+        99
+        """
+        return counters_of(self)
+
+    @property
     def counts_rows(self) -> bool:
         """Whether scores are numbers of rows."""
         return self.aggregate == "count"
@@ -307,6 +352,18 @@ class AggregateTopK(WindowedQuery):
             return None
         return writer.write_aggregate(self.to_dict(), named=named)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as plain values for JSON; ``AggregateTopK(**query.to_dict())`` is the same query.
+
+        >>> import skyband as sb
+        >>> "method" in sb.AggregateTopK(k=3, size="1 hour", aggregate="count").to_dict()
+        False
+        """
+        found = super().to_dict()
+        if not self.sketched:
+            del found["method"]
+        return found
+
     def scan_key(self) -> tuple[Any, ...]:
         """Return the fields that must be equal for queries to share partials: key, value, filter, groups and deletes.
 
@@ -315,7 +372,9 @@ class AggregateTopK(WindowedQuery):
         """
         key = self.key_columns
         one = key if len(key) > 1 else (key or (None,))[0]
-        value = self.value if self.items is None else (self.items, self.value)
+        value: Any = self.value if self.items is None else (self.items, self.value)
+        if self.sketched:
+            value = (f"{self.aggregate} of {self.most_counters}", self.value)
         shared = (one, value, self.where, tuple(self.partition_by))
         return shared if self.delete is None else (*shared, self.delete)
 

@@ -16,6 +16,7 @@ from skyband.aggregate.item_engine import codes_of
 from skyband.aggregate.kernels.sums import sum_up
 from skyband.aggregate.panes import IrregularPanes, LatticePanes
 from skyband.aggregate.plan import ITEM, AggregatePlan
+from skyband.aggregate.sketches import refuse_other_weights
 from skyband.data.arrow import one
 from skyband.data.composite_key import packed_keys
 from skyband.data.key_dictionary import key_column
@@ -126,7 +127,9 @@ def _summed(plan: AggregatePlan, scan: int, table: pa.Table, firsts: dict[int, i
             firsts[end] = min(firsts.get(end, first), first)
     values = np.empty(0) if name is None else _array(table[name], np.float64)
     bits = values.view(np.int64)
-    addends = Addends(shape.powers).holding(bits)
+    if shape.counters is not None:
+        refuse_other_weights(values, f"value={shape.queries[0].value!r}")
+    addends = Addends(shape.reduced_powers).holding(bits)
     adds = np.zeros((samples.size, addends.width), np.int64)
     lasts = np.full(samples.size, ALWAYS)
     extremes = np.full((samples.size, len(shape.extremes)), -np.inf)

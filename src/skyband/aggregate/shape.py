@@ -55,6 +55,8 @@ class AggregateShape:
 
     @property
     def _aggregates(self) -> set[str]:
+        if self.counters is not None:
+            return {"sum"}  # of excesses, see `pane_bounds`
         return {name for query in self.queries for name in query.aggregates}
 
     @property
@@ -78,6 +80,21 @@ class AggregateShape:
         """What is counted for each key: the same for all queries."""
         kinds = {query.items for query in self.queries}
         return "numbers" if "numbers" in kinds else next(iter(kinds))
+
+    @property
+    def counters(self) -> int | None:
+        """The number of keys that are held of each pane and group, the same for all queries; None: all keys."""
+        return self.queries[0].most_counters if self.queries[0].sketched else None
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the keys of a sketch have their values as weights, not 1."""
+        return self.queries[0].aggregate == "sum"
+
+    @property
+    def reduced_powers(self) -> int:
+        """The powers in the partials of tasks: a sketch of counts needs no sums of values."""
+        return self.powers if self.counters is None or self.weighted else 0
 
     @property
     def fractions(self) -> tuple[float, ...]:
@@ -121,7 +138,7 @@ class AggregateShape:
         kinds = [
             (
                 tracks.index(_track(query.window)),
-                _code(codes, fractions, query, query.aggregate),
+                _code(codes, fractions, query, "sum" if query.sketched else query.aggregate),
                 query.ascending,
                 having,
             )
@@ -137,7 +154,7 @@ class AggregateShape:
         return AggregateQueries(
             rankings=_ints(rankings.index(kinds[place]) for place in order),
             tracks=_ints(kinds[place][0] for place in order),
-            ks=_ints(query.k for query in found),
+            ks=_ints(query.k + query.sketched for query in found),  # the next key bounds those that are missing
             sizes=_ints(0 if window is None else window.size for window in windows),
             slides=_ints(0 if window is None else window.slide for window in windows),
             origins=_ints(0 if window is None else window.origin for window in windows),

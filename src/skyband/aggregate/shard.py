@@ -16,11 +16,13 @@ from skyband.aggregate.kernels.partials import NEVER, NONE
 from skyband.aggregate.kernels.totals import Partials
 from skyband.aggregate.key_panes import KeyPanes
 from skyband.aggregate.open_panes import OpenPanes
+from skyband.aggregate.open_sketches import ClosedSketch
 from skyband.aggregate.plan import ITEM, AggregatePlan, is_key_name, own_name
 from skyband.aggregate.query import AggregateTopK
 from skyband.aggregate.reducer import AggregateNote, pane_ends
 from skyband.aggregate.row_store import RowStore
 from skyband.aggregate.shape import AggregateShape
+from skyband.aggregate.sketched_panes import BOUND, BOUNDS, SketchedPanes, merged_bounds
 from skyband.aggregate.state_store import StateStore, packed, unpacked
 from skyband.aggregate.window_totals import window_totals
 from skyband.data.arrow import from_bytes, one, to_bytes
@@ -69,7 +71,11 @@ class AggregateShard(Shard):
         self._book = KeyDictionary(self._engine.unused, bool(self._columns))
         self._store = StateStore(self._engine, self.segments)
         self._panes = self._engine.shape.panes
-        self._waiting = OpenPanes(self.segments, self._panes, plan.keys[self.scan])
+        self._sketches: SketchedPanes | None = None
+        key = plan.keys[self.scan]
+        if self._engine.shape.counters is not None:
+            self._sketches = SketchedPanes(self._engine.shape, self._panes, plan.groups[self.scan], key)
+        self._waiting = OpenPanes(self.segments, self._panes, key) if self._sketches is None else self._sketches
         self._arrived: pa.Table | None = None  # partials of this step
         self._rows = RowStore()  # the rows that answers may return
         self._groups: list[tuple[Any, ...]] = []  # group values by code
@@ -124,14 +130,18 @@ class AggregateShard(Shard):
     def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
         """Pass the partials of closed panes to the engine and answer the windows that have ended."""
         closed = self._waiting.take(self._arrived, self.clock)
+        found = []
         self._arrived = None
-        if closed is not None:
+        if isinstance(closed, pa.Table):
             self._take_in(closed)
+        elif closed is not None:
+            for sketch in closed:
+                found += self._take_sketch(sketch)
         self._engine.advance(self.clock, self._book.keys, max(1, len(self._groups)), self._first)
         unrankable = self._engine.counters()["unrankable"]
         more, self._unrankable = unrankable - self._unrankable, unrankable
         held = self._engine.partials + len(self._waiting)
-        found = self._answers()
+        found += self._answers()
         if self._rows.is_full:
             self._engine.renumber_rows(self._rows.retain)
         unknown, self._unknown_deletes = self._unknown_deletes, 0
@@ -202,6 +212,19 @@ class AggregateShard(Shard):
         ends = ((query, query.window.first_end_after(mark)) for query in queries)
         return min(max(query.window.start(end), self.since.get(query.name, ALWAYS)) for query, end in ends)
 
+    def _take_sketch(self, sketch: ClosedSketch) -> list[pa.Table]:
+        """Pass the counters of a pane to the engine. Return the answers of the windows that ended before it."""
+        assert self._sketches is not None
+        name = self.plan.keys[self.scan]
+        self._kinds = pa.schema([sketch.rows.schema.field(column) for column in (*self._columns, name)])
+        codes = self._group_codes(sketch.rows) if self._columns else np.zeros(sketch.rows.num_rows, np.int64)
+        slots = self._book.slots_of(key_column(one(sketch.rows[name])).stored, codes if self._columns else None)
+        rows, addends = self._sketches.close(sketch, slots, codes)
+        self._engine.take_partials(rows, addends, self._book.keys, max(1, len(self._groups)), self._first)
+        found = self._answers()
+        self._sketches.forget(sketch.mark)
+        return found
+
     def _extreme_rows(self, table: pa.Table) -> dict[str, Any]:
         """Return the positions and the numbers of the rows of extremes."""
         names = self._engine.shape.extremes if self._engine.identified else ()
@@ -259,7 +282,8 @@ class AggregateShard(Shard):
         names = list(self._kinds.names)
         places = np.array(self.plan.scans[self.scan].places, np.int64)
         groups = self._group_table(self._groups)
-        for windows, more, held, addends in found:
+        for part in found:
+            windows, more, held, addends = part if self._sketches is None else self._sketches.bounded(part)
             columns: dict[str, Any] = {"query": pa.array(np.repeat(places[windows.queries], windows.counts))}
             codes = pa.array(np.repeat(windows.groups, windows.counts))
             for name in self._columns:
@@ -273,6 +297,7 @@ class AggregateShard(Shard):
                 columns |= {f"{_ROW}{name}": one(rows[name]) for name in rows.column_names}
             columns[names[-1]] = restored(self._book.values(windows.ids), self._kinds.field(names[-1]).type)
             columns["score"] = pa.array(windows.keys)
+            columns |= {f"{BOUND}{name}": pa.array(more[name]) for name in BOUNDS if name in more}
             if self._engine.shape.totals:
                 columns |= {f"{_HELD}{name}": pa.array(held[:, at]) for at, name in enumerate(addends.names)}
             tables.append(self._until_end(pa.table(columns)))
@@ -321,6 +346,7 @@ class AggregateShard(Shard):
             "items": None if items is None else {name: _as_int32(part) for name, part in items.items()},
             "rows": self._rows.state(),
             **({} if self._key_panes is None else {"key_panes": self._key_panes.state(slots)}),
+            **({} if self._sketches is None else {"bounds": self._sketches.closed(used)}),
             **self.saved_reports(),
         }
 
@@ -360,6 +386,8 @@ class AggregateShard(Shard):
             lasts = self.newest if isinstance(self._engine, ItemEngine) else self._engine.last_seen(book["slots"])
             self._key_panes.load(saved.get("key_panes"), book["slots"], lasts)
         self._rows.load(saved["rows"])
+        if self._sketches is not None:
+            self._sketches.load_closed(saved["bounds"])
         self._unrankable = self._engine.counters()["unrankable"]
         same = {query.name for query in now if query in before}
         self.load_reports(saved, same, lambda name: self.plan.keys[self.scan] if is_key_name(name) else name)
@@ -419,6 +447,7 @@ def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Tab
         "window_end": pa.array(ends[order]).cast(bound),
         "rank": pa.array(ranks.astype(np.int32)),
         **_key_columns(plan, one(chosen[key])),
+        **merged_bounds(table, windows, order),
     }
     schema = FAMILIES["aggregate"].answers.with_keys(plan.parts)
     columns |= {column.name: found[column.name] for column in schema.columns[1:] if plan.is_wanted(column)}

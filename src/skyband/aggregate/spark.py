@@ -35,7 +35,7 @@ class _AggregateSparkPlan(SparkPlan):
         scans = [
             [
                 scan.key if isinstance(scan.key, str) else list(scan.key_columns),
-                scan.source if scan.items is None else list(scan.source or ()),
+                list(scan.source) if isinstance(scan.source, tuple) else scan.source,
                 scan.where,
                 *scan.partition_by,
                 *([] if scan.delete is None else [{"delete": scan.delete}]),

@@ -38,6 +38,9 @@ def read(draft: StatementDraft, stops: Collection[str]) -> bool:
             draft.put(field, True, at)
             draft.rank_keys()
             return True
+    if cursor.sees("WITH", "SKETCH"):
+        _read_sketch(draft)
+        return True
     if cursor.sees("WITH", "DELETE"):
         draft.once("delete", "WITH DELETE WHEN")
         cursor.expect("WITH", "DELETE", "WHEN", why="as in WITH DELETE WHEN op = 'd'")
@@ -53,6 +56,20 @@ def read(draft: StatementDraft, stops: Collection[str]) -> bool:
     draft.aggregation.keys = cursor.expressions(stops, "the key after BY KEY")
     draft.rank_keys()
     return True
+
+
+def _read_sketch(draft: StatementDraft) -> None:
+    """Parse ``WITH SKETCH``, and its error or number of counters."""
+    cursor = draft.cursor
+    at = draft.once("method", "WITH SKETCH")
+    cursor.expect("WITH", "SKETCH")
+    draft.put("method", "sketch", at)
+    at = cursor.place
+    if cursor.take("ERROR"):
+        draft.put("error", cursor.number("the error after ERROR", "as in WITH SKETCH ERROR 0.001"), at)
+    elif cursor.take("COUNTERS"):
+        draft.put("counters", cursor.integer("the number after COUNTERS", "as in WITH SKETCH COUNTERS 2000"), at)
+    draft.rank_keys()
 
 
 def settle(draft: StatementDraft) -> None:

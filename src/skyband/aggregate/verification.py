@@ -8,18 +8,20 @@ definition of a query.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from skyband.aggregate import bound_checks
 from skyband.aggregate.brute_force import OWN, defined_score, in_order, meets
 from skyband.aggregate.query import AggregateTopK
 from skyband.queries.workload import Workload
 from skyband.spark.expressions import in_listed_windows, quoted, window_ends
 from skyband.windows import IrregularWindows
 
-__all__ = ["by_brute_force"]
+__all__ = ["by_brute_force", "within_bounds"]
 
 _AT, _VALUE, _END, _SCORE, _ID = "__at", "__value", "__end", "__score", "__order"
 
@@ -37,7 +39,30 @@ def by_brute_force(rows: DataFrame, workload: Workload[AggregateTopK], *, time: 
     every = found[0]
     for one in found[1:]:
         every = every.unionByName(one)
+    if any(query.sketched for query in workload):
+        every = every.withColumns({"error": sf.lit(0.0), "guaranteed": sf.lit(True)})
     return every
+
+
+def within_bounds(expected: DataFrame, found: DataFrame, workload: Workload[AggregateTopK]) -> DataFrame:
+    """Return the expected answers of all queries. `expected` has the exact totals of all keys of sketches."""
+    sketches = {query.name: query for query in workload if query.sketched}
+    if not sketches:
+        return expected
+    names = expected.columns
+    windows = [sf.col(quoted(name)) for name in ("query", *names[1 : names.index("window_end")], "window_end")]
+    of_sketch = sf.col("query").isin(list(sketches))
+    both = expected.where(of_sketch).groupBy(*windows).cogroup(found.where(of_sketch).groupBy(*windows))
+    checked = both.applyInArrow(partial(_checked_window, sketches), expected.schema)
+    return expected.where(~of_sketch).unionByName(checked)
+
+
+def _checked_window(sketches: dict[str, AggregateTopK], totals: Any, answers: Any) -> Any:
+    """Return the rows expected in one window, as Arrow tables."""
+    if not totals.num_rows:  # a window without rows is not expected
+        return totals
+    name = totals["query"][0].as_py()
+    return bound_checks.within_bounds(totals, answers.select(totals.column_names), [sketches[name]])
 
 
 def _answers(
@@ -94,7 +119,9 @@ def _answers(
         *(sf.col(column).desc() for column in keys.values()),
     )
     ranked = scored.where(f"__met and not isnan({_SCORE})").withColumn("rank", sf.row_number().over(best_first))
-    ranked = ranked.where(f"rank <= {query.k}").withColumn("__share", sf.lit(None).cast("double"))
+    if not query.sketched:
+        ranked = ranked.where(f"rank <= {query.k}")
+    ranked = ranked.withColumn("__share", sf.lit(None).cast("double"))
     if query.totals:
         ranked = _with_totals(ranked, scored, query, [_END, *mine.values()], list(keys.values()))
     share = [sf.col("__share").alias("share")] if shared else []

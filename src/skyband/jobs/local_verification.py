@@ -65,13 +65,15 @@ def verify_local(
     began = monotonic()
     rows, read, unreadable = _rows(stream, source)
     time, id_ = _spelled(rows, str(source.time)), source.id and _spelled(rows, source.id)
-    part = family_of(workload).part("brute_force")
-    if hasattr(part, "by_moments"):  # what is expected depends on the moments of the answers
-        expected, found = _judged(part, rows, workload, time, id_, found)
+    definition = family_of(workload).part("brute_force")
+    if hasattr(definition, "by_moments"):  # what is expected depends on the moments of the answers
+        expected, found = _judged(definition, rows, workload, time, id_, found)
     else:
-        expected = part.by_definition(rows, workload, time=time, id_=id_)
+        expected = definition.by_definition(rows, workload, time=time, id_=id_)
     own = {"__time": in_answers(time, workload), **({"__id": in_answers(id_, workload)} if id_ else {})}
     found = expected.slice(0, 0) if found is None else _as_expected(found, expected, own, workload)
+    if hasattr(definition, "within_bounds"):
+        expected = definition.within_bounds(expected, found, workload)
     not_final = 0
     if unfinished:
         expected, not_final = _emitted(expected, found)

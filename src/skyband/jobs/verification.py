@@ -116,13 +116,13 @@ def _compared(
     began = monotonic()
     stream = file.streams[name]
     time, id_ = _spelled(rows, str(stream.time)), stream.id and _spelled(rows, stream.id)
-    part = family_of(workload).part("verification")
-    if hasattr(part, "by_moments"):  # what is expected depends on the moments of the answers
-        expected = part.by_moments(rows, workload, time=time, id_=id_, found=None)
+    definition = family_of(workload).part("verification")
+    if hasattr(definition, "by_moments"):  # what is expected depends on the moments of the answers
+        expected = definition.by_moments(rows, workload, time=time, id_=id_, found=None)
         found = expected if found is None else _as_expected(found, expected, {}, workload).persist()
-        expected = part.by_moments(rows, workload, time=time, id_=id_, found=found)
+        expected = definition.by_moments(rows, workload, time=time, id_=id_, found=found)
     else:
-        expected = part.by_brute_force(rows, workload, time=time, id_=id_)
+        expected = definition.by_brute_force(rows, workload, time=time, id_=id_)
     not_final = 0
     if found is None:
         found = expected.limit(0)
@@ -130,6 +130,8 @@ def _compared(
         found = _last_answers(found, workload)
         own = {"__time": time, **({"__id": id_} if id_ else {})}
         found = _as_expected(found, expected, own, workload)
+    if hasattr(definition, "within_bounds"):
+        expected = definition.within_bounds(expected, found, workload)
     if unfinished:
         expected, not_final = _emitted(expected, found)
     difference = compare(expected, found)

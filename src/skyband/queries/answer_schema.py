@@ -67,7 +67,7 @@ class AnswerSchema:
 
         >>> from skyband.queries.families import FAMILIES
         >>> FAMILIES["aggregate"].answers.with_keys(["team", "player"]).names[4:]
-        ('team', 'player', 'score', 'share')
+        ('team', 'player', 'score', 'share', 'error', 'guaranteed')
         """
         if not names:
             return self

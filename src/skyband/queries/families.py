@@ -153,7 +153,8 @@ FAMILIES: dict[str, Family] = {
             query="AggregateTopK",
             namespace="skyband.aggregate",
             answers=_schema(
-                *_WINDOW, "key", "score number", "share number", optional=["share"], ranked=["key"],
+                *_WINDOW, "key", "score number", "share number", "error number", "guaranteed flag",
+                optional=["share", "error", "guaranteed"], ranked=["key"],
                 row_id=AnswerColumn("id", "own", True, True), identity=("key",),
             ),
             clauses=True,

@@ -119,7 +119,7 @@ def _read_family(draft: StatementDraft) -> None:
 def _read_with(draft: StatementDraft) -> None:
     if not draft.read_family_clause(_STOPS | _IN_WINDOW):
         draft.cursor.expect("WITH")
-        raise draft.cursor.unexpected("OTHERS or SHARE")
+        raise draft.cursor.unexpected("DELETE, SKETCH, OTHERS or SHARE")
 
 
 def _read_where(draft: StatementDraft) -> None:

@@ -8,7 +8,7 @@
 
 [name:] TOPK aggregate(value) [ASC], k [WHERE condition] BY KEY key, … [PARTITION BY group, …] [HAVING condition]
     OVER size [CUMULATIVE] [AT TIME ZONE 'zone' [WEEK START day]] [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
-    [WITH OTHERS] [WITH SHARE] [WITH ROW] [WITH DELETE WHEN condition]
+    [WITH OTHERS] [WITH SHARE] [WITH ROW] [WITH DELETE WHEN condition] [WITH SKETCH [ERROR share | COUNTERS number]]
 
 [name:] TOPK aggregate(value), k [WHERE condition] OBJECT object [STREAM label] [STREAMS (name, …)]
     [WEIGHTS (name w, …)] [BOUNDS (low, high)] [OCCURRENCES n] OVER size [EVERY every] [ORIGIN place] [METHOD word]
@@ -61,6 +61,9 @@ AGGREGATE = frozenset(
         "others",
         "share",
         "row",
+        "method",
+        "error",
+        "counters",
         "delete",
         "zone",
         "week_start",
@@ -150,6 +153,9 @@ def write_aggregate(query: Mapping[str, Any], *, named: bool = False) -> str:
     extra = [f"WITH {field.upper()}" for field in ("others", "share", "row") if query.get(field)]
     if query.get("delete") is not None:
         extra.append(f"WITH DELETE WHEN {expression(query['delete'])}")
+    if query.get("method") == "sketch":
+        limits = [f" {field.upper()} {query[field]!r}" for field in ("error", "counters") if query.get(field)]
+        extra.append("WITH SKETCH" + "".join(limits))
     return " ".join([*parts, *_windows(query), *extra])
 
 

@@ -197,6 +197,10 @@ class _CalendarQuery(_SlidingQuery):
     )
 
 
+# Of all families: a key has one type in the schema. The query class rejects the methods of others.
+_Method = Literal["exact", "sketch", "sorted-lists", "approximate", "expected-scores"]
+
+
 class TopKSection(_CalendarQuery):
     """The best rows."""
 
@@ -312,6 +316,21 @@ class AggregateSection(_CalendarQuery):
         default=False,
         description="Whether answers have the share of each score in the total of the window; for sum and count.",
     )
+    method: _Method = Field(
+        default="exact",
+        description="exact or sketch: exact holds all keys, sketch holds the heaviest keys of each pane, for sum and "
+        "count: answers have the largest error of each score, in the column error.",
+    )
+    error: float | None = Field(
+        default=None,
+        description="For method: sketch, the largest error as a share of the total of the window. Default: 0.001.",
+        examples=[0.001],
+    )
+    counters: int | None = Field(
+        default=None,
+        description="For method: sketch instead of error: the number of keys held of each pane and group.",
+        examples=[2000],
+    )
 
 
 class _EveryQuery(_WindowQuery):
@@ -369,7 +388,7 @@ class IncompleteSection(_EveryQuery):
         "object twice, in no window; this is not checked.",
         examples=[1, "once"],
     )
-    method: Literal["exact", "sorted-lists", "approximate", "expected-scores"] = Field(
+    method: _Method = Field(
         default="exact",
         description="The method: exact, exact with sorted lists, approximate with less memory, or the published "
         "approximation by expected scores.",
