@@ -107,7 +107,7 @@ class FollowedStream(StoredStream):
         `past` names the added queries whose past is read, beside the stream, and how much of it. If the change is
         rejected, its error is raised and the stream continues as before.
         """
-        other = self.planned(file)
+        other = self.planned(file, past)
         history = other.history(past) if past else None
         if history is not None:
             history.read(self._done, lambda: self._has_ended)

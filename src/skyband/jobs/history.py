@@ -35,7 +35,7 @@ class LoggedPast:
 
     def __init__(self, rows: LocalRows, plan: LocalPlan, delay: int, past: Mapping[str, int], log: Path) -> None:
         refuse_without_past(plan, past)
-        self._rows, self._past, self._log = rows, dict(past), log
+        self._rows, self._past, self._log, self._plan = rows, dict(past), log, plan.plan
         self._engine = MicroBatches(_only(plan, past), rows.time, delay)
         self._done = -1
 
@@ -55,7 +55,17 @@ class LoggedPast:
                 "stream have changed since they were read. Add the query without since."
             )
         for shard, past in zip(engine.shards, self._engine.shards, strict=True):
-            shard.take_past(past, {name: reported_from(engine, since) for name, since in self._past.items()})
+            shard.take_past(past, {name: self._reported_from(name, engine) for name in self._past})
+
+    def _reported_from(self, name: str, engine: MicroBatches) -> int:
+        """Return the smallest start of a window that the query reports.
+
+        All windows of a landmark start at one position. They are reported however long ago that is, because the whole
+        log has been read.
+        """
+        clock = max(shard.clock for shard in engine.shards)
+        is_landmark = next(query for query in self._plan.queries if query.name == name).window_kind == "landmark"
+        return ALWAYS if clock == ALWAYS or is_landmark else clock - self._past[name]
 
     def _tables(self, number: int, files: tuple[LoggedFile, ...], is_stopped: Callable[[], bool]) -> Iterator[pa.Table]:
         for file in files:
@@ -71,12 +81,6 @@ class LoggedPast:
                     raise StoppedError
                 if batch.rows.num_rows:
                     yield batch.rows
-
-
-def reported_from(engine: MicroBatches, since: int) -> int:
-    """Return the smallest start of a window that a query with a past reports."""
-    clock = max(shard.clock for shard in engine.shards)
-    return ALWAYS if clock == ALWAYS else clock - since
 
 
 def refuse_without_past(plan: LocalPlan, past: Mapping[str, int]) -> None:

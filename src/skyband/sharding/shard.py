@@ -88,6 +88,7 @@ class Shard:
         self.reached = ALWAYS  # the position that time has reached; the end of the stream moves the clock beyond it
         self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers
         self.joining: list[str] = []  # new queries, until the next step determines where they begin
+        self.past: frozenset[str] = frozenset()  # new queries whose past is read before the next step
         self.reported: ReportedAnswers | None = None  # for a change feed of merged answers
         if plan.compares_merged and plan.output != "answers":
             self.reported = ReportedAnswers(plan, self.end_column, self.owner_columns)
@@ -218,11 +219,22 @@ class Shard:
         return self.state_format.encode(self.save())
 
     @classmethod
-    def resume(cls, plan: Any, number: int, blob: bytes, segments: Segments | None = None) -> Self:
-        """Restore a shard from the bytes that `state` of this or an earlier version returned."""
+    def resume(
+        cls,
+        plan: Any,
+        number: int,
+        blob: bytes,
+        segments: Segments | None = None,
+        past: frozenset[str] = frozenset(),
+    ) -> Self:
+        """Restore a shard from the bytes that `state` of this or an earlier version returned.
+
+        `past` names new queries whose past is read before the next step.
+        """
         with resuming(), _uncollected():
             saved = cls.state_format.decode(blob)
             shard = cls(plan, number, segments)
+            shard.past = past
             shard.load(saved)
             del saved  # before the collector counts its parts
         return shard

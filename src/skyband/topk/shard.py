@@ -62,7 +62,7 @@ class TopKShard(Shard):
         self._firsts_before: dict[str, int] = {}  # `firsts` before this step, if windows are emitted more than once
 
     def begin_queries(self, watermark: int | None) -> None:
-        """Determine where new queries begin; a landmark that has passed is rejected."""
+        """Determine where new queries begin; a landmark that has passed is rejected, unless its past is read."""
         joining = [query for query in self.plan.queries if query.name in self.joining]
         super().begin_queries(watermark)
         for scan in self.plan.scans:
@@ -71,7 +71,8 @@ class TopKShard(Shard):
                     self.since.get(self.plan.queries[place].name, ALWAYS) for place in scan.places
                 )
         for query in joining:
-            refuse_past_landmark(query, self.since.get(query.name, ALWAYS))
+            if query.name not in self.past:
+                refuse_past_landmark(query, self.since.get(query.name, ALWAYS))
 
     def accept(self, arrived: Sequence[pa.Table], notes: Sequence[TopKNote], limit: int) -> int:
         """Add rows that are not late, and return the number of late rows from the notes."""
