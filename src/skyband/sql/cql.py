@@ -51,7 +51,8 @@ def _refuse_other_windows(cursor: Cursor) -> None:
     if cursor.sees("NOW"):
         raise cursor.fail("[NOW] windows are not supported, because they contain a single moment", _WINDOWS)
     if cursor.sees("UNBOUNDED") or cursor.sees("RANGE", "UNBOUNDED") or cursor.sees("ROWS", "UNBOUNDED"):
-        raise cursor.fail("UNBOUNDED windows are not supported, because their answer is never final", _WINDOWS)
+        message = "UNBOUNDED needs a slide, which says how often the rows so far are ranked"
+        raise cursor.fail(message, "write [RANGE UNBOUNDED SLIDE 1 HOUR], if rows since ORIGIN are to be ranked")
 
 
 def _clause(cursor: Cursor, readers: dict[str, Callable[[StatementDraft], None]]) -> Callable[[StatementDraft], None]:

@@ -92,7 +92,7 @@ class TopK(WindowedQuery):
         The columns after the first, if `by` is not a list.
     distinct
         An SQL expression, such as ``"player_id"``: an answer contains at most one row of each entity, its best. Rows
-        without an entity are one entity. Not for sessions.
+        without an entity are one entity.
     half_life
         Scores decay: after this time a score counts half. Answers contain the score as of the end of their window.
     origin
@@ -192,8 +192,6 @@ class TopK(WindowedQuery):
         if self.gap is not None or self.max_length is not None:
             kind = {name: getattr(self, name) for name in ("zone", "week_start", "cumulative")}
             others = {"origin": self.origin, **kind, "full_only": self.full_only}
-            others |= {"then_by": tuple(self.then_by), "distinct": self.distinct, "half_life": self.half_life}
-            others["by"] = None if self.by is None or isinstance(self.by, str) else tuple(self.by)
             return session_fields(self.gap, self.max_length, self.size, self.slide, others)
         refuse_missing_size(self.size)
         return super()._windowed()

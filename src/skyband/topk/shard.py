@@ -161,12 +161,15 @@ class TopKShard(Shard):
     ) -> tuple[RankedWindows, Ints, Ints]:
         """Rank the sessions of a scan; return the final ones, the row order, and the rows that the others need."""
         scores = scores_of(self.rows, self.plan.scores[number])
+        scores = keys_of(self.plan, number, self.rows, scores, positions_of(self.rows, self.plan.time))
+        entities = entities_of(self.plan, number, self.rows)
         mine = np.flatnonzero(~np.isnan(scores))
         table = self.rows.select([self.plan.time, self.plan.id, *self.plan.groups[number]]).take(pa.array(mine))
         grouping = group_rows(table, self.plan.groups[number])
         positions = positions_of(table, self.plan.time)
         order, begins = stream_order(positions, grouping, ids_in(table, self.plan.id))
         lined = Lined(scores[mine[order]], positions[order], begins)
+        lined = lined if entities is None else lined._replace(entities=entities[mine[order]])
         groups = begins.size - 1
         found = rank_sessions(
             window,
