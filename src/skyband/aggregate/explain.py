@@ -27,9 +27,10 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
     sources = places_by(AggregateTopK.sharing_key, queries)
     lines: list[str] = []
     kept: list[str] = []
-    for number, ((_, _, where, groups, *delete), places) in enumerate(sources.items(), 1):
+    for number, ((_, _, where, groups, *_), places) in enumerate(sources.items(), 1):
         sharing = [queries[place] for place in places]
-        value, per = sharing[0].value, _PER[sharing[0].items]
+        value, per, half_life = sharing[0].value, _PER[sharing[0].items], sharing[0].half_life
+        delete = sharing[0].delete
         span, panes = _panes(sharing)
         grown = [query.name for query in sharing if _grows(query)]
         kept.append(f"{counted(panes, 'pane')} of {span}" if panes else "running totals")
@@ -40,7 +41,8 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
             f"partials {number}: of {value or 'the value'} by {', '.join(sharing[0].key_columns) or 'key'}"
             + (f" in {', '.join(groups)}" if groups else "")
             + (f" where {where}" if where else "")
-            + (f", keys deleted when {delete[0]}" if delete else ""),
+            + ("" if delete is None else f", keys deleted when {delete}")
+            + ("" if half_life is None else f", halved every {half_life}, {_digits(sharing[0])}"),
             f"  queries       {len(sharing)}: {', '.join(query.name for query in sharing)}",
             f"  panes         {span}; one partial per {per} and pane, computed {made}",
             (f"  kept          partials of at most {counted(panes, 'pane')}, and a" if panes else "  kept          a")
@@ -94,6 +96,13 @@ def _totals(queries: Sequence[AggregateTopK]) -> list[str]:
     if not names:
         return []
     return [f"  totals        the sums of all keys are added up at each window end of {', '.join(names)}"]
+
+
+def _digits(query: AggregateTopK) -> str:
+    """Return how long the exact totals of rows that decay are."""
+    assert query.decay is not None
+    lives = -(-query.window.longest // query.decay[0])
+    return f"exact totals of {counted(lives, 'half-life', 'half-lives')}, about {8 * (-(-lives // 32) + 5):,} bytes each"
 
 
 def _rows_kept(queries: Sequence[AggregateTopK]) -> list[str]:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from skyband.aggregate.having import Condition, parse_having
+from skyband.durations import parse_duration
 from skyband.errors import InvalidQueryError
 from skyband.queries.fields import (
     Axis,
@@ -16,10 +17,11 @@ from skyband.queries.fields import (
     checked_expression,
     checked_expressions,
     checked_flag,
+    checked_half_life,
     checked_k,
     checked_name,
 )
-from skyband.queries.windowed import WindowedQuery
+from skyband.queries.windowed import WINDOW_FIELDS, WindowedQuery
 from skyband.sql import writer
 from skyband.windows import Windows
 
@@ -41,6 +43,9 @@ Aggregate = Literal[
     "quantile",
 ]
 Items = Literal["values", "numbers", "hashes"]
+
+
+MOST_HALF_LIVES = 2_000  # in a window; the weights of its rows differ by a factor of at most 2**2000
 
 
 class AggregateState(NamedTuple):
@@ -122,6 +127,9 @@ class AggregateTopK(WindowedQuery):
     share
         Whether answers have a column ``share``: the score divided by that of all keys of the window together; for
         ``"sum"`` and ``"count"``. It is null if this total is 0 or not finite.
+    half_life
+        Rows decay, for ``"sum"`` and ``"count"``: after this time a row counts half. Scores are as of the end of the
+        window. Not with `having`, `others` and `share`, nor with ``size=None``.
     origin
         Anchor of the windows: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
         With `zone`, a time without offset is a local time.
@@ -144,6 +152,7 @@ class AggregateTopK(WindowedQuery):
 
     family: ClassVar[str] = "aggregate"
     instead: ClassVar[str] = "Use size= and slide= without zone and cumulative."
+    optional: ClassVar[tuple[str, ...]] = (*WINDOW_FIELDS, "half_life")
 
     name: str = "topk"
     k: int
@@ -166,6 +175,7 @@ class AggregateTopK(WindowedQuery):
     zone: str | None = None
     week_start: str | None = None
     cumulative: bool = False
+    half_life: str | timedelta | None = None
     axis: Axis = field(init=False, compare=False)
     window: Windows = field(init=False, compare=False)
     conditions: tuple[Condition, ...] = field(init=False, compare=False)  # of `having`
@@ -182,9 +192,13 @@ class AggregateTopK(WindowedQuery):
         if key is not None and value is None:
             _reject_missing_value(f"aggregate={aggregate!r}", [aggregate])
             _reject_missing_value(f"having={self.having!r}", [condition.aggregate for condition in conditions])
+        windowed = self._windowed()
+        half_life = checked_half_life(self.half_life, windowed["axis"])
+        if half_life is not None:
+            self._refuse_other_decays(aggregate, windowed["window"], parse_duration(half_life, field="half_life"))
         self._settle(
             {
-                **self._windowed(),
+                **windowed,
                 "name": checked_name(self.name),
                 "k": checked_k(self.k),
                 "key": key,
@@ -200,9 +214,39 @@ class AggregateTopK(WindowedQuery):
                 "share": _checked_total("share", self.share, aggregate),
                 "having": None if self.having is None else self.having.strip(),
                 "full_only": checked_flag("full_only", self.full_only),
+                "half_life": half_life,
                 "conditions": conditions,
             }
         )
+
+    def _refuse_other_decays(self, aggregate: str, window: Windows, half_life: int) -> None:
+        """Reject what has no decayed total."""
+        given = f"half_life={self.half_life!r}"
+        if aggregate not in ("sum", "count"):
+            raise InvalidQueryError(
+                f"{given}, but aggregate={aggregate!r} is not a total of rows that could count less with time. Use "
+                "aggregate='sum' or 'count', or omit half_life."
+            )
+        if self.having is not None:
+            raise InvalidQueryError(
+                f"{given} and having={self.having!r} cannot be combined: keys are compared before their scores are "
+                "computed as of the end of a window. Filter the answers by score instead."
+            )
+        for name in ("others", "share"):
+            if getattr(self, name):
+                raise InvalidQueryError(
+                    f"{given} and {name}=True cannot be combined: exact totals of all keys are not decayed. Omit one."
+                )
+        if self.size is None:
+            raise InvalidQueryError(
+                f"{given} and size=None cannot be combined: an exact total since a moment has more digits with every "
+                "half-life. Use a window of some dozens of half-lives; older rows hardly count."
+            )
+        if window.longest > MOST_HALF_LIVES * half_life:
+            raise InvalidQueryError(
+                f"{given} is too short for size={self.size!r}: an exact total over more than {MOST_HALF_LIVES:,} "
+                "half-lives has too many digits. Use a shorter window; older rows do not count any more."
+            )
 
     @property
     def score_text(self) -> str:
@@ -221,7 +265,8 @@ class AggregateTopK(WindowedQuery):
         having = "" if self.having is None else f" having {self.having}"
         which = "lowest" if self.ascending else "highest"
         deleted = "" if self.delete is None else f" deleted when {self.delete}"
-        return f"the {self.k} {ranked} with the {which} {self._aggregate_text}{value}{having}{deleted}"
+        decays = "" if self.half_life is None else f", halved every {self.half_life}"
+        return f"the {self.k} {ranked} with the {which} {self._aggregate_text}{value}{having}{deleted}{decays}"
 
     @property
     def ascending(self) -> bool:
@@ -312,7 +357,21 @@ class AggregateTopK(WindowedQuery):
         one = key if len(key) > 1 else (key or (None,))[0]
         value = self.value if self.items is None else (self.items, self.value)
         shared = (one, value, self.where, tuple(self.partition_by))
+        if self.decay is not None:
+            return (*shared, None, self.decay)
         return shared if self.delete is None else (*shared, self.delete)
+
+    @property
+    def decay(self) -> tuple[int, str] | None:
+        """The half-life in microseconds, and what decays; None: rows count fully as long as they are in the window.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=3, size="1 hour", aggregate="count", half_life="5 minutes").decay
+        (300000000, 'count')
+        """
+        if self.half_life is None:
+            return None
+        return parse_duration(self.half_life, field="half_life"), self.aggregate
 
     @property
     def takes_deletes(self) -> bool:

@@ -292,7 +292,7 @@ class AggregateShard(Shard):
         if moved or _source(before[0]) != _source(now[0]):
             raise SnapshotError(
                 "the stored shard belongs to a workload with other keys, values or groups. Nothing was resumed. Use "
-                "key=, value=, where=, delete= and partition_by= as stored, or a new checkpoint."
+                "key=, value=, where=, delete=, half_life= and partition_by= as stored, or a new checkpoint."
             )
         self.clock, self.newest, self._first = saved["clock"], saved["newest"], saved["first"]
         self._change_queries(before, saved["since"])
@@ -357,6 +357,8 @@ def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Tab
     order, ranks = order[best], ranks[best]
     directions = np.array([-1.0 if query.ascending else 1.0 for query in plan.queries])
     scores, shares = _numbers(table["score"])[order] * directions[queries[order]], np.full(order.size, np.nan)
+    if (decay := plan.shape(scan).decay) is not None:
+        scores = decay.as_of(scores, ends[order])
     if plan.shape(scan).totals:
         order, ranks, scores, shares = _with_totals(plan, scan, table, windows, all_keys, order, ranks, scores)
     chosen = table.take(pa.array(order))

@@ -64,6 +64,7 @@ AGGREGATE = frozenset(
         "zone",
         "week_start",
         "cumulative",
+        "half_life",
     ]
 )
 CERTAIN = ("FROM", "WHERE", "BY", "DISTINCT", "HALF_LIFE", "OVER", "EVERY", "ORIGIN", "FULL")
@@ -144,6 +145,8 @@ def write_aggregate(query: Mapping[str, Any], *, named: bool = False) -> str:
     parts.append(f"BY KEY {', '.join([_key(first), *map(expression, rest)])}")
     if query["partition_by"]:
         parts.append(f"PARTITION BY {', '.join(map(expression, query['partition_by']))}")
+    if query.get("half_life"):
+        parts.append(f"HALF_LIFE {span(query['half_life'])}")
     if query["having"] is not None:
         parts.append(f"HAVING {expression(query['having'])}")
     extra = [word for field, word in (("others", "WITH OTHERS"), ("share", "WITH SHARE")) if query.get(field)]

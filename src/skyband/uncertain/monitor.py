@@ -335,7 +335,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         """The plans of its queries."""
         return [self._times]
 
-    def _open_answers(self, copied: Monitor) -> pa.Table:  # type: ignore[override]
+    def _open_answers(self, copied: Monitor) -> pa.Table:
         """Return the answers at the next moment of each query, which its plan determines."""
         found, known, newest = [MonitorBase.answers(copied)], set[str](), self._intake.newest
         while newest is not None and len(known) < len(self.queries):

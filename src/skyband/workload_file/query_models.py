@@ -307,6 +307,11 @@ class AggregateSection(_CalendarQuery):
         default=False,
         description="Whether answers have the share of each score in the total of the window; for sum and count.",
     )
+    half_life: Text | None = Field(
+        default=None,
+        description="The time after which a row counts half, for sum and count. Scores are as of the end of the window.",
+        examples=["10 minutes"],
+    )
 
 
 class _EveryQuery(_WindowQuery):
