@@ -144,7 +144,8 @@ def test_it_changes_nothing_and_ends_with_the_stream(family):
     for one in (monitor, other):
         push(one, family, 1, 4, 7)
     found = monitor.so_far()
-    assert found.num_rows and not any(found["final"].to_pylist())
+    assert found.num_rows
+    assert not any(found["final"].to_pylist())
     assert found == monitor.so_far()
     push(monitor, family, 8, 9, 25)
     push(other, family, 8, 9, 25)

@@ -116,8 +116,8 @@ class MonitorBase(Generic[Q, P]):
         """
         if self._intake.axis == "count":
             raise UnsupportedError(
-                f"so_far() is not supported for query {self.queries[0].name!r} with count windows: a window is answered "
-                "as soon as its last row arrives. Use time windows."
+                f"so_far() is not supported for query {self.queries[0].name!r} with count windows: a window is "
+                "answered as soon as its last row arrives. Use time windows."
             )
         copied = type(self).resume(self.snapshot())
         copied._settle()

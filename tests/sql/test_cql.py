@@ -57,8 +57,10 @@ HEAD = "SELECT TOP 10 * FROM trades [RANGE 10 MINUTES SLIDE 1 MINUTE]"
             {"size": None, "slide": "1 month", "zone": "UTC"},
         ),
         (
-            "SELECT TOP 10 * FROM t [RANGE 1 DAY CUMULATIVE AT TIME ZONE 'Asia/Tokyo' SLIDE 1 MINUTE] "
-            "ORDER BY price * size DESC",
+            (
+                "SELECT TOP 10 * FROM t [RANGE 1 DAY CUMULATIVE AT TIME ZONE 'Asia/Tokyo' SLIDE 1 MINUTE] "
+                "ORDER BY price * size DESC"
+            ),
             {"size": "1 day", "slide": "1 minute", "cumulative": True, "zone": "Asia/Tokyo"},
         ),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from functools import cmp_to_key
 
@@ -163,8 +164,8 @@ def draw_ruled(random_):
     for number in range(random_.randint(1, 3)):
         gap, most = random_.choice([1, 5, 10, 40]), random_.choice([None, None, 12, 30, 100])
         columns = [("s", random_.choice(["desc", "asc"]), False)]
-        for name in random_.sample(["n", "e"], random_.randrange(3)):
-            columns.append((name, random_.choice(["desc", "asc"]), random_.random() < 0.5))
+        later = random_.sample(["n", "e"], random_.randrange(3))
+        columns += [(name, random_.choice(["desc", "asc"]), random_.random() < 0.5) for name in later]
         half_life = random_.choice([None, 29]) if len(columns) < 2 else None
         made = sb.TopK(
             name=f"q{number}",
@@ -183,7 +184,7 @@ def draw_ruled(random_):
 def draw_columns(random_, rows):
     """The rows as dicts, with a whole number beyond 2**53 and an entity; decay is not tested with infinite scores."""
     more = [(random_.choice([2**53, 2**53 + 1, None]), random_.choice(["p", "q", "r", None])) for _ in rows]
-    scored = [s if s in (1.0, 2.0, 3.0, 0.0) or s != s else -3.0 for _, s, _, _ in rows]
+    scored = [s if s in (1.0, 2.0, 3.0, 0.0) or math.isnan(s) else -3.0 for _, s, _, _ in rows]
     return [
         {"at": at, "s": s + 0.0, "id": id_, "g": g, "n": n, "e": e}
         for (at, _, id_, g), s, (n, e) in zip(rows, scored, more, strict=True)

@@ -180,10 +180,7 @@ def _decayed(half_life: int, counts: bool, values: Sequence[float], at: Sequence
             infinite.add(weighed)
         else:
             exact += Fraction(weighed) * Fraction(2) ** (32 * (lives // 32 - epoch))
-    if infinite:
-        total = infinite.pop() if len(infinite) == 1 else math.nan
-    else:
-        total = _nearest(exact)
+    total = (infinite.pop() if len(infinite) == 1 else math.nan) if infinite else _nearest(exact)
     lives, rest = divmod((epoch + 1) * 32 * half_life - end, half_life)
     try:
         score = math.ldexp(total * 2.0 ** (rest / half_life), lives)

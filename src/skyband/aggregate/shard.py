@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,6 +58,7 @@ class AggregateShard(Shard):
     state_format = StateFormat("aggregate shard", [unchanged, _from_version_2], pack=packed, unpack=unpacked)
     note_type = AggregateNote
     end_column = "end"
+    may_be_replaced = True
 
     def __init__(self, plan: AggregatePlan, number: int, segments: Segments | None = None) -> None:
         self.scan = number // plan.shards
@@ -108,8 +109,17 @@ class AggregateShard(Shard):
     def begin_queries(self, watermark: int | None) -> None:
         """Determine where the queries of a new shard begin. Those of a resumed one begin when it is loaded."""
         if self.joining:
+            joining = self.joining
             super().begin_queries(watermark)
+            for query in self._engine.shape.queries:
+                if query.name in joining and query.name not in self.past and query.name in self.since:
+                    refuse_past_landmark(query, self.since[query.name])
             self._answer_since()
+
+    def replace(self, before: AggregateShard, reported_from: Mapping[str, int]) -> None:
+        """Continue the stream of another shard with this state."""
+        super().replace(before, reported_from)
+        self._answer_since()
 
     def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
         """Pass the partials of closed panes to the engine and answer the windows that have ended."""
@@ -189,8 +199,10 @@ class AggregateShard(Shard):
             if known.get(query.name) == query:
                 self.since |= {name: at for name, at in since.items() if name == query.name}
             elif self.newest != ALWAYS:
-                refuse_past_landmark(query, self.newest + 1)
+                if query.name not in self.past:
+                    refuse_past_landmark(query, self.newest + 1)
                 self.since[query.name] = self.newest + 1
+                self.joined.append(query.name)
                 self._first = min(self._first, self.newest)  # may be unset if no query had full_only
         self._answer_since()
 

@@ -156,7 +156,7 @@ class FollowedStream(StoredStream):
         if past := self.missing_past():
             history = self.history(past)
             history.read(done, stop.is_set)
-            history.join(self.engine)
+            history.join(self.engine, self.checkpoint.segments)
             self.commit(done)
         if last is not None and last.number > done:
             for file in last.files:

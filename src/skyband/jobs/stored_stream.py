@@ -119,7 +119,7 @@ class StoredStream(LocalStream):
         prepare_servers(self.outputs.wanted, other.workload, self.output, other.plan.empty(), kept=True)
         if history is not None:
             history.read(number)
-            history.join(other.engine)
+            history.join(other.engine, self.checkpoint.segments)
         other.commit(number)
         self.file, self.workload, self.plan, self.engine = other.file, other.workload, other.plan, other.engine
 

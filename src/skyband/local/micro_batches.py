@@ -58,7 +58,8 @@ class MicroBatches:
         self._plan, self._time, self._delay = plan, time, delay
         self.watermark, self.newest = watermark, newest
         self.shards: list[Shard] = plan.resumed(stored or {}, newest, segments_of_new, past)
-        self.joined = sorted({name for shard in self.shards for name in shard.joining})  # queries without a past
+        # The queries without a past.
+        self.joined = sorted({name for shard in self.shards for name in (*shard.joining, *shard.joined)})
         self.held = dict.fromkeys(range(len(self.shards)), 0)  # by shard: how many rows, tuples or partials it stores
         for shard in self.shards:
             if shard.joining:
