@@ -16,7 +16,7 @@ from skyband.snapshot import FORMATS, decode, encode
 S = 1_000_000
 MODULES = {"topk": sb.topk, "aggregate": sb.aggregate, "incomplete": sb.incomplete, "uncertain": sb.uncertain}
 SHARED = ("queries", "candidates", "valid_from")
-METHODS = ("advance_to", "finish", "answers", "add", "remove", "metrics", "snapshot", "resume")
+METHODS = ("advance_to", "finish", "answers", "so_far", "add", "remove", "metrics", "snapshot", "resume")
 MADE = {
     "topk": lambda name, size: sb.TopK(name=name, k=2, size=size),
     "aggregate": lambda name, size: sb.AggregateTopK(name=name, k=2, size=size),

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar, Generic, Self
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from typing_extensions import TypeVar
 
-from skyband.data.arrow import from_bytes, to_bytes
+from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.group_dictionary import GroupDictionary
 from skyband.data.validation import Intake
-from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError
+from skyband.errors import InvalidInputError, InvalidQueryError, SnapshotError, UnsupportedError
 from skyband.queries import Axis, Query
+from skyband.queries.answer_schema import FINAL
 from skyband.queries.families import FAMILIES, Family, refuse_unsupported
 from skyband.queries.workload import Workload, of_family, refuse_expressions
 from skyband.snapshot import StateFormat, decode, refuse_other_family, resuming
@@ -93,6 +96,55 @@ class MonitorBase(Generic[Q, P]):
         if self._ready:
             table, self._ready = pa.concat_tables([*self._ready, table], promote_options="permissive"), []
         return table
+
+    def so_far(self) -> Any:
+        """Return the answers of open windows from the rows so far, with a column `final`, which is false.
+
+        For each query and group, that is the window that ends next: of windows that are open, it contains all rows that
+        the others contain. Of session windows, all open ones are returned, with the end that they have so far. Queries
+        over uncertain streams are answered as of the next moment at which the plan answers them. Final answers that are
+        not fetched yet are not affected; after `finish`, no window is open.
+
+        The monitor is copied through its snapshot, and the copy is ended. So a call costs about as much as a snapshot
+        and answering all open windows, and nothing is stored between calls.
+
+        >>> import skyband as sb
+        >>> monitor = sb.Monitor(sb.TopK(k=1, size="10 seconds"))
+        >>> monitor.push([1_000_000, 4_000_000], [3.0, 9.0])
+        >>> monitor.so_far().to_pylist()
+        [{'query': 'topk', 'window_start': 0, 'window_end': 10000000, 'final': False, 'rank': 1, 'id': 1, 'score': 9.0}]
+        """
+        if self._intake.axis == "count":
+            raise UnsupportedError(
+                f"so_far() is not supported for query {self.queries[0].name!r} with count windows: a window is "
+                "answered as soon as its last row arrives. Use time windows."
+            )
+        copied = type(self).resume(self.snapshot())
+        copied._settle()
+        copied._ready, copied._pending = [], []
+        return self._marked(self._open_answers(copied))
+
+    def _open_answers(self, copied: Self) -> pa.Table:
+        """Return the answers of the windows that end next, from a copy of this monitor, which is changed."""
+        copied.finish()
+        table, newest = MonitorBase.answers(copied).combine_chunks(), self._intake.newest
+        if newest is None or not table.num_rows:
+            return table
+        names, ends = table["query"], one(table[self._family().answers.moment])
+        ends = ends.cast(pa.timestamp("us")) if pa.types.is_timestamp(ends.type) else ends
+        wanted = pa.array(np.zeros(table.num_rows, bool))
+        for query in self.queries:
+            mine = pc.equal(one(names), query.name)
+            if getattr(query, "window_kind", "") != "session":
+                end = pa.scalar(query.window.first_end_after(newest), pa.int64())
+                mine = pc.and_(mine, pc.less_equal(ends.cast(pa.int64()), end))
+            wanted = pc.or_(wanted, mine)
+        return table.filter(wanted)
+
+    def _marked(self, table: pa.Table) -> Any:
+        """Return provisional answers with the column `final`."""
+        at = table.column_names.index(self._family().answers.moment) + 1
+        return table.add_column(at, FINAL, pa.array(np.zeros(table.num_rows, bool)))
 
     def add(self, query: Q) -> Any:
         """Add a query to the running stream. The other queries are not affected.

@@ -44,10 +44,51 @@ HEAD = "SELECT TOP 10 * FROM trades [RANGE 10 MINUTES SLIDE 1 MINUTE]"
             "SELECT TOP 10 * FROM t [RANGE 1 HOUR ORIGIN '2024-01-01' FULL WINDOWS ONLY] ORDER BY price * size DESC",
             {"size": "1 hour", "slide": None, "origin": "2024-01-01", "full_only": True},
         ),
+        (
+            "SELECT TOP 10 * FROM t [RANGE UNBOUNDED SLIDE 1 HOUR ORIGIN '2024-01-01'] ORDER BY price * size DESC",
+            {"size": None, "slide": "1 hour", "origin": "2024-01-01"},
+        ),
+        (
+            "SELECT TOP 10 * FROM t [UNBOUNDED SLIDE 1 HOUR] ORDER BY price * size DESC",
+            {"size": None, "slide": "1 hour"},
+        ),
+        (
+            "SELECT TOP 10 * FROM t [RANGE ALL AT TIME ZONE 'UTC' SLIDE 1 MONTH] ORDER BY price * size DESC",
+            {"size": None, "slide": "1 month", "zone": "UTC"},
+        ),
+        (
+            (
+                "SELECT TOP 10 * FROM t [RANGE 1 DAY CUMULATIVE AT TIME ZONE 'Asia/Tokyo' SLIDE 1 MINUTE] "
+                "ORDER BY price * size DESC"
+            ),
+            {"size": "1 day", "slide": "1 minute", "cumulative": True, "zone": "Asia/Tokyo"},
+        ),
+        (
+            "SELECT TOP 10 * FROM t [RANGE 1 WEEK AT TIME ZONE 'UTC' WEEK START SUNDAY] ORDER BY price * size DESC",
+            {"size": "1 week", "slide": None, "zone": "UTC", "week_start": "sunday"},
+        ),
+        (
+            "SELECT TOP 10 * FROM t [SESSION 30 MINUTES UP TO 8 HOURS] ORDER BY price * size DESC",
+            {"size": None, "slide": None, "gap": "30 minutes", "max_length": "8 hours"},
+        ),
+        (
+            f"{HEAD} WHERE a IS DISTINCT FROM b ORDER BY price * size DESC DISTINCT player HALF_LIFE 5 MINUTES",
+            {"where": "a IS DISTINCT FROM b", "distinct": "player", "half_life": "5 minutes"},
+        ),
     ],
 )
 def test_what_it_says(text, fields):
     assert sb.sql(text) == sb.TopK(**{**BASE, **fields})
+
+
+def test_windows_of_keys():
+    text = "SELECT TOP 5 page, count(*) FROM log [RANGE {}] GROUP BY page ORDER BY count(*) DESC"
+    for window, fields in (
+        ("UNBOUNDED SLIDE 1 DAY", {"size": None, "slide": "1 day"}),
+        ("1 DAY CUMULATIVE SLIDE 1 HOUR", {"size": "1 day", "slide": "1 hour", "cumulative": True}),
+        ("1 QUARTER AT TIME ZONE 'UTC'", {"size": "1 quarter", "zone": "UTC"}),
+    ):
+        assert sb.sql(text.format(window)) == sb.AggregateTopK(k=5, key="page", aggregate="count", **fields)
 
 
 def test_the_stream_is_kept():

@@ -9,7 +9,7 @@ import pytest
 
 import skyband as sb
 from skyband.streams import decreasing, uniform
-from skyband.topk.algorithm_selection import MOST_KEPT, Seen, choose
+from skyband.topk.algorithm_selection import MOST_KEPT, Seen, choose, depends_on_excess, may_switch
 from skyband.topk.candidate_estimate import estimated_excess, sampled_excess
 from tests import oracle
 from tests.drive import count_query, time_query
@@ -334,3 +334,25 @@ def test_an_algorithm_that_is_named_stays():
     monitor.push(*stream)
     assert monitor.algorithm == "mintopk"
     assert sb.Monitor.resume(monitor.snapshot()).algorithm == "mintopk"
+
+
+RULES = ({"distinct": "c"}, {"half_life": "1 minute"}, {"then_by": ["c asc"]}, {"distinct": "c", "half_life": "1 hour"})
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("rule", RULES)
+def test_rules_beyond_one_score_are_ranked_by_panes_alone(rule, count):
+    windows = {"size": "1 hour", "slide": "1 second", "by": "x"}
+    for on_spark in (False, True):
+        plain = [sb.TopK(name=f"q{n}", k=n + 1, **windows) for n in range(count)]
+        ruled = [sb.TopK(name=f"q{n}", k=n + 1, **windows, **rule) for n in range(count)]
+        assert may_switch(plain)
+        assert not may_switch(ruled)
+        page = str(sb.Workload(ruled).explain(on_spark=on_spark))
+        assert "switches" not in page
+        assert "panes: " in page
+        assert "8 to 24 bytes" not in page
+        assert all(query.ranking_rule.described() in page.splitlines()[0] for query in ruled)
+    counted = [sb.TopK(name=f"q{n}", k=n + 1, size=1_000, slide=1, by="x", distinct="c") for n in range(count)]
+    assert choose(counted).algorithm == "panes"
+    assert not depends_on_excess(counted, Seen(1_000, 1))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from functools import cmp_to_key
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,8 +14,9 @@ import skyband as sb
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.local.pipeline import Counts, plan_for
 from skyband.sharding.projection import ProjectionRequest
-from skyband.topk.brute_force import by_definition, compare_tables
+from skyband.topk.brute_force import by_definition, compare_tables, rounded
 from tests import oracle
+from tests.topk.test_row_order import compare
 
 NAN = float("nan")
 
@@ -155,6 +158,110 @@ def test_a_shard_answers_the_sessions_of_rows_that_arrive_in_any_order(seed):
         assert got(tables, query, "g") == wanted(kept, query, gap, most)
 
 
+def draw_ruled(random_):
+    """Queries that rank by several columns, with one row of an entity, or with decay."""
+    found = []
+    for number in range(random_.randint(1, 3)):
+        gap, most = random_.choice([1, 5, 10, 40]), random_.choice([None, None, 12, 30, 100])
+        columns = [("s", random_.choice(["desc", "asc"]), False)]
+        later = random_.sample(["n", "e"], random_.randrange(3))
+        columns += [(name, random_.choice(["desc", "asc"]), random_.random() < 0.5) for name in later]
+        half_life = random_.choice([None, 29]) if len(columns) < 2 else None
+        made = sb.TopK(
+            name=f"q{number}",
+            k=random_.randint(1, 3),
+            gap=f"{gap} microseconds",
+            max_length=None if most is None else f"{most} microseconds",
+            by=[f"{name} {order}{' nulls first' if nulls else ''}" for name, order, nulls in columns],
+            distinct=random_.choice([None, "e"]),
+            half_life=None if half_life is None else f"{half_life} microseconds",
+            partition_by=random_.choice([(), "g"]),
+        )
+        found.append((made, gap, most, columns, half_life))
+    return found
+
+
+def draw_columns(random_, rows):
+    """The rows as dicts, with a whole number beyond 2**53 and an entity; decay is not tested with infinite scores."""
+    more = [(random_.choice([2**53, 2**53 + 1, None]), random_.choice(["p", "q", "r", None])) for _ in rows]
+    scored = [s if s in (1.0, 2.0, 3.0, 0.0) or math.isnan(s) else -3.0 for _, s, _, _ in rows]
+    return [
+        {"at": at, "s": s + 0.0, "id": id_, "g": g, "n": n, "e": e}
+        for (at, _, id_, g), s, (n, e) in zip(rows, scored, more, strict=True)
+    ]
+
+
+def frame_of(rows):
+    kinds = {"s": pa.float64(), "id": pa.int64(), "g": pa.string(), "n": pa.int64(), "e": pa.string()}
+    columns = {name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()}
+    return pa.table({"at": pa.array([row["at"] for row in rows], pa.timestamp("us", "UTC")), **columns})
+
+
+def wanted_by_rule(rows, query, gap, most, columns, half_life):
+    found = []
+    for group in "abc" if query.partition_by else (None,):
+        mine = {row["id"]: row for row in rows if group is None or row["g"] == group}
+        objects = [(row["at"], row["s"], row["id"]) for row in mine.values()]
+        for start, end, inside in oracle.sessions(objects, gap, most):
+            window = [{**mine[id_], "t": mine[id_]["at"] - start} for _, _, id_ in inside]
+            window.sort(key=cmp_to_key(lambda a, b: -compare(a, b, columns, half_life)))
+            firsts = {}
+            for row in window:
+                firsts.setdefault(row["e"] if query.distinct else row["id"], row)
+            for rank, row in enumerate(list(firsts.values())[: query.k], 1):
+                score = row["s"] * 2.0 ** (-(end - row["at"]) / half_life) if half_life else row["s"]
+                found.append((group, start, end, rank, row["id"], pytest.approx(score, rel=1e-12)))
+    return sorted(found, key=lambda row: repr(row[:-1]))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_sessions_ranked_by_several_columns_by_decay_and_with_distinct_entities(seed):
+    """In shards, with rows in any order that are stored and resumed; whole; and by the brute force of `verify`."""
+    random_, drawn = draw(("rules", seed))
+    rows, asked = draw_columns(random_, drawn), draw_ruled(random_)
+    workload = sb.Workload([query for query, *_ in asked])
+    table = frame_of(rows)
+    plan = plan_for(table.schema, ProjectionRequest(workload, "at", "id")._replace(may_be_late=True))
+    shards = [plan.shard(number) for number in range(plan.plan.units)]
+    arrival = sorted(rows, key=lambda row: row["at"] + random_.choice([0, 3, 12, 25]))
+    tables, at, clock, newest = [], 0, None, -1
+    while at < len(arrival):
+        batch = arrival[at : at + random_.choice([1, 3, 10, 30])]
+        at += len(batch)
+        by_shard = {}
+        for envelope in plan.envelopes([plan.project(frame_of(batch))], Counts()):
+            by_shard.setdefault(envelope.shard, []).append(envelope)
+        newest = max(newest, *(row["at"] for row in batch))
+        if random_.random() < 0.6 and at < len(arrival):
+            clock = max(clock or 0, min(newest, *(row["at"] for row in arrival[at:])))
+        for number, shard in enumerate(shards):
+            mine = by_shard.get(number, [])
+            shard.newest = max(shard.newest, newest)
+            found, _ = shard.step([one.rows for one in mine], [one.note for one in mine], None, next_watermark=clock)
+            tables += list(plan.merged([(number, 0, table) for table in found]))
+            if random_.random() < 0.5:
+                shards[number] = type(shard).resume(plan.plan, number, shard.state(), shard.segments)
+    for number, shard in enumerate(shards):
+        found, _ = shard.step([], [], clock, end=True)
+        tables += list(plan.merged([(number, 0, table) for table in found]))
+    whole = sb.replay(workload, table, time="at", id="id")
+    for query, *definition in asked:
+        want = wanted_by_rule(rows, query, *definition)
+        for answers in (tables, [whole]):
+            assert sorted(got(answers, query, "g"), key=lambda row: repr(row[:-1])) == want
+    renamed = pa.table(
+        {**{name: whole[name] for name in whole.column_names}, "__time": whole["at"], "__id": whole["id"]}
+    )
+    expected = by_definition(table, workload, time="at", id_="id")
+    scores = pa.array(rounded(renamed["score"].to_numpy()))
+    decays = pa.array([asked[int(name[1:])][4] is not None for name in renamed["query"].to_pylist()], pa.bool_())
+    renamed = renamed.set_column(
+        renamed.column_names.index("score"), "score", pc.if_else(decays, scores, renamed["score"])
+    )
+    difference = compare_tables(expected, renamed)
+    assert (difference.missing, difference.unexpected) == (0, 0)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_frames_and_the_brute_force_of_verify_agree_with_the_definition(seed):
     random_, rows = draw(("frames", seed))
@@ -210,6 +317,9 @@ def test_sql_and_rules():
     assert str(query) == text
     assert sb.TopK(**query.to_dict()) == query
     assert query.window_kind == "session"
+    ruled = "TOPK amount, size ASC, 3 BY user DISTINCT item HALF_LIFE 10 MINUTES OVER SESSION 30 MINUTES"
+    assert str(sb.sql(ruled)) == ruled
+    assert sb.sql(ruled).ranking_rule.described() in sb.Workload([sb.sql(ruled)]).explain()
     flink = (
         "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end, user ORDER BY amount DESC) "
         "AS rownum FROM TABLE(SESSION(TABLE sales PARTITION BY user, DESCRIPTOR(ts), INTERVAL '30' MINUTES))) "

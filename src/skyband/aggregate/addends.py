@@ -83,7 +83,10 @@ class Addends(NamedTuple):
 
 
 def fitted(rows: Any, before: Addends, after: Addends) -> Any:
-    """Convert rows from the columns of `before` to those of `after`. New columns are 0."""
+    """Convert rows from the columns of `before` to those of `after`. New columns are 0.
+
+    Limbs below the first of `after` are dropped; the caller knows that they are 0.
+    """
     if before == after:
         return rows
     found = np.zeros((*rows.shape[:-1], after.width), np.int64)
@@ -91,9 +94,10 @@ def fitted(rows: Any, before: Addends, after: Addends) -> Any:
     found[..., :common] = rows[..., :common]
     begin, begin_before = FIRST_LIMB, FIRST_LIMB
     for power in range(1, min(before.powers, after.powers) + 1):
-        at = begin + power * (before.low - after.low)
-        held = power * before.limbs
-        if held:
-            found[..., at : at + held] = rows[..., begin_before : begin_before + held]
+        at, held = begin + power * (before.low - after.low), power * before.limbs
+        dropped = max(0, begin - at)
+        if after.limbs and held > dropped:
+            kept = rows[..., begin_before + dropped : begin_before + held]
+            found[..., at + dropped : at + held] = kept
         begin, begin_before = begin + power * after.limbs, begin_before + held
     return found

@@ -26,9 +26,10 @@ from skyband.expressions import compile_expression
 from skyband.queries.workload import Workload
 from skyband.windows import IrregularWindows
 
-__all__ = ["OWN", "by_definition", "defined_score", "within_bounds"]
+__all__ = ["OWN", "by_definition", "decayed_score", "defined_score", "within_bounds"]
 
 OWN = ("__time", "__id")  # columns with the time and the id of a returned row
+SMALLEST = 1e-300  # of decayed scores that are compared; nearer to zero, doubles have fewer digits
 
 
 def _total(values: Sequence[float]) -> float:
@@ -117,6 +118,7 @@ _DEFINED = frozenset(
         "method",
         "error",
         "counters",
+        "half_life",
     ]
 )
 
@@ -156,6 +158,51 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
 }
 
 
+def decayed_score(query: AggregateTopK) -> Callable[[Sequence[float], Sequence[int], int], tuple[float, float]]:
+    """Return the function from the values of a key, their times and a window end to its order and its score.
+
+    Keys are ordered by their totals relative to the end of an epoch of 32 half-lives, from weighted values that are
+    rounded once. Scores have four digits here, because a power of two has other last bits elsewhere.
+
+    >>> import skyband as sb
+    >>> query = sb.AggregateTopK(k=1, size="1 hour", half_life="10 seconds")
+    >>> decayed_score(query)([8.0], [0], 20_000_000)[1]
+    2.0
+    """
+    defined_score(query)  # rejects what is not defined here
+    return partial(_decayed, _half_life(query), query.counts_rows)
+
+
+def _half_life(query: AggregateTopK) -> int:
+    return query.decay[0] if query.decay is not None else 0
+
+
+def _decayed(half_life: int, counts: bool, values: Sequence[float], at: Sequence[int], end: int) -> tuple[float, float]:
+    epoch = (end - 1) // (32 * half_life)
+    infinite, exact = set(), Fraction(0)
+    for value, position in zip(values, at, strict=True):
+        lives, rest = divmod(position, half_life)
+        weighed = math.ldexp((1.0 if counts else value) * 2.0 ** (rest / half_life), lives % 32 - 32)
+        if math.isinf(weighed):
+            infinite.add(weighed)
+        else:
+            exact += Fraction(weighed) * Fraction(2) ** (32 * (lives // 32 - epoch))
+    total = (infinite.pop() if len(infinite) == 1 else math.nan) if infinite else _nearest(exact)
+    lives, rest = divmod((epoch + 1) * 32 * half_life - end, half_life)
+    try:
+        score = math.ldexp(total * 2.0 ** (rest / half_life), lives)
+    except OverflowError:
+        score = math.copysign(math.inf, total)
+    return total, float(f"{score:.3e}") if abs(score) >= SMALLEST else 0.0
+
+
+def _nearest(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
 def meets(query: AggregateTopK, values: Sequence[float]) -> bool:
     """Return whether the values of a key in a window meet the conditions of ``having=``; NaN meets none."""
     return all(
@@ -167,8 +214,8 @@ def meets(query: AggregateTopK, values: Sequence[float]) -> bool:
 def by_definition(rows: pa.Table, workload: Workload[Any], *, time: str, id_: str | None = None) -> pa.Table:
     """Return all answers: query, groups, window end, rank, key and score. Rows need no id.
 
-    If a query has ``row=True``, also the ``__time`` and ``__id`` of the returned row. For a sketch, all keys of a window;
-    `within_bounds` compares answers with them.
+    If a query has ``row=True``, also the ``__time`` and ``__id`` of the returned row. For a sketch, all keys of a
+    window; `within_bounds` compares answers with them.
     """
     names = list(dict.fromkeys(name for query in workload for name in query.groups))
     kinds = {name: compile_expression(name, rows.schema).type for name in names}
@@ -221,7 +268,7 @@ def _answers(
     found_rows = [
         (row, end, *found)
         for inside, end in _windows(at[order], query, newest)
-        for row, *found in _ranked(order[inside], at, _codes(groups), places, values.to_numpy(), query)
+        for row, *found in _ranked(order[inside], at, _codes(groups), places, values.to_numpy(), query, end)
     ]
     chosen = pa.array([row for row, *_ in found_rows], pa.int64())
     returned = chosen if query.row else pa.nulls(len(found_rows), pa.int64())
@@ -291,7 +338,7 @@ def _listed(at: Any, query: AggregateTopK, starts: Any, ends: Any) -> Iterator[t
 
 
 def _ranked(
-    inside: Any, at: Any, codes: Any, places: Any, values: Any, query: AggregateTopK
+    inside: Any, at: Any, codes: Any, places: Any, values: Any, query: AggregateTopK, end: int
 ) -> Iterator[tuple[int, int, float, float | None, bool]]:
     """Yield a row of each of the best keys of a window, its rank in its group, its score and its share.
 
@@ -304,9 +351,13 @@ def _ranked(
         by_key.setdefault((0 if codes is None else int(codes[row]), int(places[row])), []).append(row)
     sign = -1.0 if query.ascending else 1.0
     by_group: dict[int, list[tuple[float, int, int, int]]] = {}
+    shown: dict[int, float] = {}  # scores that are not what keys are ordered by
     for (group, key), mine in by_key.items():
         listed = values[mine].tolist()
-        found = score(listed)
+        if query.decay is None:
+            found = score(listed)
+        else:
+            found, shown[mine[0]] = decayed_score(query)(listed, at[mine].tolist(), end)
         if not math.isnan(found) and meets(query, listed):
             row = _chosen(query, mine, listed, found)
             by_group.setdefault(group, []).append((sign * found, int(at[mine].max()), key, row))
@@ -320,7 +371,7 @@ def _ranked(
         if query.totals:
             total = score([values[row] for (of, _), mine in by_key.items() if of == group for row in mine])
         for rank, (found, _, _, row) in enumerate(best, 1):
-            yield row, rank, sign * found + 0.0, _share(query, sign * found, total), False
+            yield row, rank, shown.get(row, sign * found) + 0.0, _share(query, sign * found, total), False
         if query.others and rest:
             found = score(values[rest].tolist())
             yield rest[0], len(best) + 1, found + 0.0, _share(query, found, total), True

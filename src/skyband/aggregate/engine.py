@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.aggregate.addends import Addends, fitted
+from skyband.aggregate.decayed_limbs import DecayedLimbs
 from skyband.aggregate.kernels import totals as kernels
 from skyband.aggregate.kernels.items import Items
 from skyband.aggregate.kernels.key_scores import KeyScratch
@@ -74,6 +75,7 @@ class AggregateEngine:
         self.shape = shape
         self.addends = Addends(shape.powers)
         self._query_set = shape.query_set(0)
+        self.decayed = None if shape.decay is None else DecayedLimbs(shape, shape.decay)
         self._items: Items | None = None  # an `ItemEngine` has some
         self._state = self._fresh_state()
         self._room = _room(0, 1, self.addends)
@@ -103,7 +105,7 @@ class AggregateEngine:
 
     def answer_since(self, starts: Sequence[int]) -> None:
         """Set, per query, the smallest window start that is answered."""
-        self._query_set = self.shape.query_set(self.addends.low, starts)
+        self._query_set = self.shape.query_set(self._first_limb, starts)
 
     def counters(self) -> dict[str, int]:
         """Return counters of the work done, in partials and keys."""
@@ -128,10 +130,18 @@ class AggregateEngine:
 
     def take_rows(self, rows: KeyRows, keys: Keys, groups: int, first: int) -> None:
         """Process rows. `first` is the first position of the stream."""
+        if self.decayed is None:
+            self._take_rows(rows, keys, groups, first)
+            return
+        for epoch, part in self.decayed.by_epoch(rows):
+            self._begin_epoch(epoch, keys, groups, first)
+            self._take_rows(part, keys, groups, first)
+
+    def _take_rows(self, rows: KeyRows, keys: Keys, groups: int, first: int) -> None:
         self._reserve_slots(keys.prefix.size, groups)
         values = rows.values if self.shape.values else np.empty(0)
         bits = values.view(np.int64)
-        self._widen(self.addends.holding(bits))
+        self._widen(self.addends.holding(bits) if self.decayed is None else self.decayed.holding(self.addends, bits))
         arrivals = kernels.KeyArrivals(rows.slots, rows.positions, values, bits, rows.ids, rows.first_position)
         self._run(
             lambda progress: kernels.take_rows(
@@ -141,6 +151,16 @@ class AggregateEngine:
 
     def take_partials(self, rows: kernels.Partials, addends: Addends, keys: Keys, groups: int, first: int) -> None:
         """Process partials sorted by pane. `addends` describes their additive columns."""
+        if self.decayed is None:
+            self._take_partials(rows, addends, keys, groups, first)
+            return
+        self.decayed.note(rows, addends)
+        for epoch, mine in self.decayed.runs(rows.lows):
+            self._begin_epoch(epoch, keys, groups, first)
+            part = kernels.Partials(*(column[mine] for column in rows))
+            self._take_partials(part, addends, keys, groups, first)
+
+    def _take_partials(self, rows: kernels.Partials, addends: Addends, keys: Keys, groups: int, first: int) -> None:
         self._reserve_slots(keys.prefix.size, groups)
         self._widen(self.addends.joined(addends))
         rows = rows._replace(adds=fitted(rows.adds, addends, self.addends))
@@ -152,6 +172,37 @@ class AggregateEngine:
 
     def advance(self, to: int, keys: Keys, groups: int, first: int) -> None:
         """Advance time to `to` and answer every window that ends at or before it."""
+        if self.decayed is None:
+            self._advance(to, keys, groups, first)
+            return
+        while (due := int(self._state.clock[NEXT])) <= to:
+            self._move_base(self.decayed.epoch_of(due))
+            self._advance(min(to, self.decayed.epoch_end), keys, groups, first)
+        self._advance(to, keys, groups, first)
+
+    def _begin_epoch(self, epoch: int, keys: Keys, groups: int, first: int) -> None:
+        """Answer the windows that end before an epoch, whose rows follow."""
+        assert self.decayed is not None
+        if epoch != self.decayed.base:
+            self.advance(self.decayed.begin_of(epoch), keys, groups, first)
+            self._move_base(epoch)
+
+    def _move_base(self, epoch: int) -> None:
+        """Compute scores relative to another epoch: again for all keys."""
+        assert self.decayed is not None
+        if epoch == self.decayed.base:
+            return
+        self.decayed.base = epoch
+        self._convert(self.decayed.trimmed(self.addends, self._state))
+        for track in range(self._state.alive.size):
+            live = self._state.live[track, : self._state.alive[track]]
+            fresh = live[~self._state.dirty[track, live]]
+            stale = int(self._state.stale[track])
+            self._state.touched[track, stale : stale + fresh.size] = fresh
+            self._state.dirty[track, fresh] = True
+            self._state.stale[track] += fresh.size
+
+    def _advance(self, to: int, keys: Keys, groups: int, first: int) -> None:
         self._reserve_slots(keys.prefix.size, groups)
         self._run(
             lambda progress: kernels.advance(
@@ -186,12 +237,15 @@ class AggregateEngine:
         if not any(self.shape.grows):
             state = {name: value for name, value in state.items() if name not in _GROWING}
         state["dirty"] = self._state.dirty != 0
-        return {"low": self.addends.low, "limbs": self.addends.limbs, **state}
+        decayed = {} if self.decayed is None else self.decayed.state()
+        return {"low": self.addends.low, "limbs": self.addends.limbs, **decayed, **state}
 
     def load(self, state: dict[str, Any], fetch: Callable[[int], None] | None = None) -> None:
         """Restore the state that `state` returned. `fetch` loads the partials of a pane that is not in memory."""
         self.addends = Addends(self.shape.powers, state["low"], state["limbs"])
-        self._query_set = self._query_set._replace(low=self.addends.low)
+        if self.decayed is not None:
+            self.decayed.load(state)
+        self._query_set = self._query_set._replace(low=self._first_limb)
         fresh = self._fresh_state()._asdict()
         loaded = {name: state[name] if name in state else fresh[name] for name in State._fields}
         loaded["dirty"] = np.where(loaded["dirty"], EVERYTHING, 0).astype(np.uint8)
@@ -314,13 +368,32 @@ class AggregateEngine:
 
     def _widen(self, wanted: Addends) -> None:
         """Extend the limbs to those of `wanted`, which includes the current ones."""
-        if wanted == self.addends:
-            return
+        if wanted != self.addends:
+            self._convert(wanted)
+
+    @property
+    def _first_limb(self) -> int:
+        """The first limb, as kernels count limbs."""
+        return self.addends.low - (0 if self.decayed is None else self.decayed.base or 0)
+
+    def _fitted_ring(self, wanted: Addends) -> Any:
+        """Return the sums of partials with the limbs of `wanted`; free places of the ring are not touched."""
+        ring, clock = self._state.adds, self._state.clock
+        if wanted == self.addends or 2 * self._in_ring > ring.shape[0]:
+            return fitted(ring, self.addends, wanted)
+        used = np.arange(clock[HEAD], clock[TAIL]) & (ring.shape[0] - 1)
+        found = np.zeros((ring.shape[0], wanted.width), np.int64)
+        found[used] = fitted(ring[used], self.addends, wanted)
+        return found
+
+    def _convert(self, wanted: Addends) -> None:
+        """Store the limbs of `wanted`. Those that it lacks are 0."""
         self._flush_answers()
-        wider = {name: fitted(getattr(self._state, name), self.addends, wanted) for name in ("added", "left", "adds")}
+        wider = {name: fitted(getattr(self._state, name), self.addends, wanted) for name in ("added", "left")}
+        wider["adds"] = self._fitted_ring(wanted)
         self._state = self._state._replace(**wider)
         self.addends = wanted
-        self._query_set = self._query_set._replace(low=wanted.low)
+        self._query_set = self._query_set._replace(low=self._first_limb)
         self._room = _room(self._room.heap.size, self._room.begins.size, wanted)
         self._out = self._buffers(self._out.scores.size)
 

@@ -112,6 +112,9 @@ class AggregateExecutor:
         windows = joined([part.windows for part in found])
         groups = windows.groups if self._grouped else np.full_like(windows.groups, self._group)
         columns = {"key": self.book.values(windows.ids)}
+        if self.shape.decay is not None:
+            ends = np.repeat(windows.ends, windows.counts)
+            windows = windows._replace(keys=self.shape.decay.as_of(windows.keys, ends))
         shares = np.concatenate([part.more["share"] for part in found])
         columns["share"] = pa.array(shares, mask=np.isnan(shares))
         # Always, because answers of queries with and without rows are concatenated.

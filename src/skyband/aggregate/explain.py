@@ -28,9 +28,10 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
     sources = places_by(AggregateTopK.sharing_key, queries)
     lines: list[str] = []
     kept: list[str] = []
-    for number, ((_, _, where, groups, *delete), places) in enumerate(sources.items(), 1):
+    for number, ((_, _, where, groups, *_), places) in enumerate(sources.items(), 1):
         sharing = [queries[place] for place in places]
-        value, per = sharing[0].value, _PER[sharing[0].items]
+        value, per, half_life = sharing[0].value, _PER[sharing[0].items], sharing[0].half_life
+        delete = sharing[0].delete
         span, panes = _panes(sharing)
         grown = [query.name for query in sharing if _grows(query)]
         kept.append(f"{counted(panes, 'pane')} of {span}" if panes else "running totals")
@@ -41,7 +42,8 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
             f"partials {number}: of {value or 'the value'} by {', '.join(sharing[0].key_columns) or 'key'}"
             + (f" in {', '.join(groups)}" if groups else "")
             + (f" where {where}" if where else "")
-            + (f", keys deleted when {delete[0]}" if delete else ""),
+            + ("" if delete is None else f", keys deleted when {delete}")
+            + ("" if half_life is None else f", halved every {half_life}, {_digits(sharing[0])}"),
             f"  queries       {len(sharing)}: {', '.join(query.name for query in sharing)}",
             f"  panes         {span}; one partial per {per} and pane, computed {made}",
             *_sketch(sharing, panes, on_spark=on_spark),
@@ -130,6 +132,15 @@ def _limits(queries: Sequence[AggregateTopK]) -> list[str]:
     """Return a line about the keys that windows can have, if a query limits them."""
     found = [f"{query.name} {query.max_keys:,}" for query in queries if query.max_keys is not None]
     return [f"  limits        keys in a window and shard: {', '.join(found)}; more stop the stream"] if found else []
+
+
+def _digits(query: AggregateTopK) -> str:
+    """Return how long the exact totals of rows that decay are."""
+    assert query.decay is not None
+    lives = -(-query.window.longest // query.decay[0])
+    return (
+        f"exact totals of {counted(lives, 'half-life', 'half-lives')}, about {8 * (-(-lives // 32) + 5):,} bytes each"
+    )
 
 
 def _rows_kept(queries: Sequence[AggregateTopK]) -> list[str]:

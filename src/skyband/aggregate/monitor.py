@@ -398,7 +398,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
 
     def _begin(self, queries: Iterable[AggregateTopK], since: int) -> None:
         """Start a cohort of queries that answer windows beginning at or after `since`, for each kind of partials."""
-        for places in places_by(_kind_of_partials, mine := tuple(queries)).values():
+        for places in places_by(_partials_of, mine := tuple(queries)).values():
             self._cohorts.append(Cohort([mine[place] for place in places], [since] * len(places)))
         self._settle_cohorts()
 
@@ -503,8 +503,9 @@ def _with_deletes(checked: Checked, deleted: Any) -> Checked:
     return checked._replace(scores=np.where(deleted[kept], np.nan, checked.scores))
 
 
-def _kind_of_partials(query: AggregateTopK) -> Any:
-    return query.scan_key()[1] if query.sketched else query.items
+def _partials_of(query: AggregateTopK) -> Any:
+    """What partials contain that are not those of other queries: items, counters of a sketch, or how rows decay."""
+    return query.scan_key()[1] if query.sketched else (query.items, query.decay)
 
 
 def _optional(queries: Sequence[AggregateTopK]) -> list[str]:

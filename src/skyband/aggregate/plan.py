@@ -84,6 +84,7 @@ class AggregateScan(NamedTuple):
     partition_by: tuple[str, ...]
     places: tuple[int, ...]
     delete: str | None = None
+    decay: tuple[int, str] | None = None  # the half-life, and what decays
 
     @property
     def value(self) -> str | None:
@@ -126,8 +127,8 @@ def scans_of(queries: Iterable[AggregateTopK]) -> tuple[AggregateScan, ...]:
     [('bytes', (0, 2)), (None, (1,))]
     """
     found = []
-    for (key, value, where, groups, *delete), places in places_by(AggregateTopK.scan_key, queries).items():
-        found.append(AggregateScan(key, value, where, groups, places, *delete))
+    for (key, value, where, groups, *more), places in places_by(AggregateTopK.scan_key, queries).items():
+        found.append(AggregateScan(key, value, where, groups, places, *more))
     return tuple(found)
 
 
@@ -182,7 +183,8 @@ class AggregatePlan(ShardPlan):
     @property
     def scan_names(self) -> list[tuple[Any, ...]]:
         """What the scans read; one without deletes has the name that it had before there were deletes."""
-        return [(*scan[:4], *([] if scan.delete is None else [scan.delete])) for scan in self.scans]
+        more = [[scan.delete] if scan.decay is None else [scan.delete, scan.decay] for scan in self.scans]
+        return [(*scan[:4], *([] if last == [None] else last)) for scan, last in zip(self.scans, more, strict=True)]
 
     @property
     def units(self) -> int:

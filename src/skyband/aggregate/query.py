@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from skyband.aggregate.having import Condition, parse_having
 from skyband.aggregate.sketch_fields import checked_sketch, counters_of
+from skyband.durations import parse_duration
 from skyband.errors import InvalidQueryError
 from skyband.queries.fields import (
     Axis,
@@ -17,6 +18,7 @@ from skyband.queries.fields import (
     checked_expression,
     checked_expressions,
     checked_flag,
+    checked_half_life,
     checked_k,
     checked_name,
 )
@@ -42,6 +44,9 @@ Aggregate = Literal[
     "quantile",
 ]
 Items = Literal["values", "numbers", "hashes"]
+
+
+MOST_HALF_LIVES = 2_000  # in a window; the weights of its rows differ by a factor of at most 2**2000
 
 
 class AggregateState(NamedTuple):
@@ -131,6 +136,9 @@ class AggregateTopK(WindowedQuery):
     error, counters
         For ``method="sketch"``, one of them: the largest error as a share of the total of the window (by default
         0.001), or the number of keys held of each pane and group, which is 1 / `error` - 1.
+    half_life
+        Rows decay, for ``"sum"`` and ``"count"``: after this time a row counts half. Scores are as of the end of the
+        window. Not with `having`, `others` and `share`, nor with ``size=None``.
     origin
         Anchor of the windows: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
         With `zone`, a time without offset is a local time.
@@ -156,7 +164,7 @@ class AggregateTopK(WindowedQuery):
 
     family: ClassVar[str] = "aggregate"
     instead: ClassVar[str] = "Use size= and slide= without zone and cumulative."
-    optional: ClassVar[tuple[str, ...]] = (*WINDOW_FIELDS, "method", "error", "counters")
+    optional: ClassVar[tuple[str, ...]] = (*WINDOW_FIELDS, "method", "error", "counters", "half_life")
 
     name: str = "topk"
     k: int
@@ -183,6 +191,7 @@ class AggregateTopK(WindowedQuery):
     zone: str | None = None
     week_start: str | None = None
     cumulative: bool = False
+    half_life: str | timedelta | None = None
     axis: Axis = field(init=False, compare=False)
     window: Windows = field(init=False, compare=False)
     conditions: tuple[Condition, ...] = field(init=False, compare=False)  # of `having`
@@ -199,9 +208,13 @@ class AggregateTopK(WindowedQuery):
         if key is not None and value is None:
             _reject_missing_value(f"aggregate={aggregate!r}", [aggregate])
             _reject_missing_value(f"having={self.having!r}", [condition.aggregate for condition in conditions])
+        windowed = self._windowed()
+        half_life = checked_half_life(self.half_life, windowed["axis"])
+        if half_life is not None:
+            self._refuse_other_decays(aggregate, windowed["window"], parse_duration(half_life, field="half_life"))
         self._settle(
             {
-                **self._windowed(),
+                **windowed,
                 "name": checked_name(self.name),
                 "k": checked_k(self.k),
                 "key": key,
@@ -218,10 +231,40 @@ class AggregateTopK(WindowedQuery):
                 "having": None if self.having is None else self.having.strip(),
                 "full_only": checked_flag("full_only", self.full_only),
                 "max_keys": None if self.max_keys is None else checked_k(self.max_keys, "max_keys"),
+                "half_life": half_life,
                 "conditions": conditions,
             }
         )
         self._settle(checked_sketch(self))
+
+    def _refuse_other_decays(self, aggregate: str, window: Windows, half_life: int) -> None:
+        """Reject what has no decayed total."""
+        given = f"half_life={self.half_life!r}"
+        if aggregate not in ("sum", "count"):
+            raise InvalidQueryError(
+                f"{given}, but aggregate={aggregate!r} is not a total of rows that could count less with time. Use "
+                "aggregate='sum' or 'count', or omit half_life."
+            )
+        if self.having is not None:
+            raise InvalidQueryError(
+                f"{given} and having={self.having!r} cannot be combined: keys are compared before their scores are "
+                "computed as of the end of a window. Filter the answers by score instead."
+            )
+        for name in ("others", "share"):
+            if getattr(self, name):
+                raise InvalidQueryError(
+                    f"{given} and {name}=True cannot be combined: exact totals of all keys are not decayed. Omit one."
+                )
+        if self.size is None:
+            raise InvalidQueryError(
+                f"{given} and size=None cannot be combined: an exact total since a moment has more digits with every "
+                "half-life. Use a window of some dozens of half-lives; older rows hardly count."
+            )
+        if window.longest > MOST_HALF_LIVES * half_life:
+            raise InvalidQueryError(
+                f"{given} is too short for size={self.size!r}: an exact total over more than {MOST_HALF_LIVES:,} "
+                "half-lives has too many digits. Use a shorter window; older rows do not count any more."
+            )
 
     @property
     def score_text(self) -> str:
@@ -240,8 +283,10 @@ class AggregateTopK(WindowedQuery):
         having = "" if self.having is None else f" having {self.having}"
         which = "lowest" if self.ascending else "highest"
         deleted = "" if self.delete is None else f" deleted when {self.delete}"
+        decays = "" if self.half_life is None else f", halved every {self.half_life}"
         sketched = f", within {self.largest_error:.3g} of the total" if self.sketched else ""
-        return f"the {self.k} {ranked} with the {which} {self._aggregate_text}{value}{having}{deleted}{sketched}"
+        best = f"the {self.k} {ranked} with the {which} {self._aggregate_text}{value}"
+        return f"{best}{having}{deleted}{decays}{sketched}"
 
     @property
     def ascending(self) -> bool:
@@ -376,7 +421,21 @@ class AggregateTopK(WindowedQuery):
         if self.sketched:
             value = (f"{self.aggregate} of {self.most_counters}", self.value)
         shared = (one, value, self.where, tuple(self.partition_by))
+        if self.decay is not None:
+            return (*shared, None, self.decay)
         return shared if self.delete is None else (*shared, self.delete)
+
+    @property
+    def decay(self) -> tuple[int, str] | None:
+        """The half-life in microseconds, and what decays; None: rows count fully as long as they are in the window.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=3, size="1 hour", aggregate="count", half_life="5 minutes").decay
+        (300000000, 'count')
+        """
+        if self.half_life is None:
+            return None
+        return parse_duration(self.half_life, field="half_life"), self.aggregate
 
     @property
     def takes_deletes(self) -> bool:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.aggregate.addends import Addends
+from skyband.aggregate.decay import Decay
 from skyband.aggregate.extreme_rows import extreme_columns
 from skyband.aggregate.item_engine import codes_of
 from skyband.aggregate.kernels.sums import sum_up
@@ -20,7 +21,7 @@ from skyband.aggregate.sketches import refuse_other_weights
 from skyband.data.arrow import one
 from skyband.data.composite_key import packed_keys
 from skyband.data.key_dictionary import key_column
-from skyband.kernels.stream import Ints
+from skyband.kernels.stream import Floats, Ints
 from skyband.sharding.envelope import Envelope, Note
 from skyband.sharding.rows import group_rows
 from skyband.windows import ALWAYS, AXIS_LIMIT, NEVER
@@ -126,16 +127,20 @@ def _summed(plan: AggregatePlan, scan: int, table: pa.Table, firsts: dict[int, i
         for end, first in zip(together.ends(numbers).tolist(), oldest.tolist(), strict=True):
             firsts[end] = min(firsts.get(end, first), first)
     values = np.empty(0) if name is None else _array(table[name], np.float64)
-    bits = values.view(np.int64)
     if shape.counters is not None:
         refuse_other_weights(values, f"value={shape.queries[0].value!r}")
-    addends = Addends(shape.reduced_powers).holding(bits)
-    adds = np.zeros((samples.size, addends.width), np.int64)
     lasts = np.full(samples.size, ALWAYS)
     extremes = np.full((samples.size, len(shape.extremes)), -np.inf)
     signs = shape.query_set(0).signs
-    summed = signs[:0] if shape.identified else signs
-    sum_up(codes, positions, values, bits, addends.low, addends.powers, summed, adds, lasts, extremes)
+    if shape.decay is None:
+        bits = values.view(np.int64)
+        addends = Addends(shape.reduced_powers).holding(bits)
+        adds = np.zeros((samples.size, addends.width), np.int64)
+        summed = signs[:0] if shape.identified else signs
+        sum_up(codes, positions, values, bits, addends.low, addends.powers, summed, adds, lasts, extremes)
+    else:
+        values = np.ones(positions.size) if shape.counts_decayed else values
+        addends, adds = _decayed_sums(shape.decay, codes, positions, values, lasts)
     rows = table.select([*plan.groups[scan], *plan.key_fields(scan), *counted]).take(pa.array(samples))
     columns = {column: one(rows[column]) for column in (*plan.groups[scan], *counted)}
     parts = [one(rows[column]) for column in plan.key_fields(scan)]
@@ -154,6 +159,22 @@ def _summed(plan: AggregatePlan, scan: int, table: pa.Table, firsts: dict[int, i
         mine = partials.take(pa.array(np.flatnonzero(homes == shard)))
         note = AggregateNote(ALWAYS, int(panes_of(mine).min()))
         yield Envelope(scan * plan.shards + shard, mine, note, 0, 0, 0)
+
+
+def _decayed_sums(decay: Decay, codes: Ints, positions: Ints, values: Floats, lasts: Ints) -> tuple[Addends, Any]:
+    """Return the sums of weighted rows by code, and the limbs that they have; update the newest positions."""
+    weighted, epochs = decay.weighted(values, positions)
+    order = np.argsort(epochs, kind="stable")
+    parts = np.split(order, np.flatnonzero(np.diff(epochs[order])) + 1)
+    bits, addends = weighted.view(np.int64), Addends(1)
+    for part in parts:
+        found = Addends(1).holding(bits[part])
+        addends = addends.joined(found._replace(low=found.low + int(epochs[part[0]])) if found.limbs else found)
+    adds, none = np.zeros((lasts.size, addends.width), np.int64), np.empty((lasts.size, 0))
+    for part in parts:
+        columns = (codes[part], positions[part], weighted[part], bits[part])
+        sum_up(*columns, addends.low - int(epochs[part[0]]), 1, np.empty(0), adds, lasts, none)
+    return addends, adds
 
 
 def _coded(table: pa.Table, columns: list[str], panes: Ints) -> tuple[Ints, Ints]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from skyband.aggregate.decay import Decay
 from skyband.aggregate.having import OPERATORS
 from skyband.aggregate.kernels.items import DISTINCT, ESTIMATE, QUANTILE
 from skyband.aggregate.kernels.key_scores import CODES, EXTREME
@@ -103,14 +104,29 @@ class AggregateShape:
         return tuple(dict.fromkeys(found))
 
     @property
+    def decay(self) -> Decay | None:
+        """How rows decay: all queries alike."""
+        found = self.queries[0].decay
+        return None if found is None else Decay(found[0])
+
+    @property
+    def counts_decayed(self) -> bool:
+        """Whether the sum of weights is ranked, not that of weighted values."""
+        return self.queries[0].decay is not None and self.queries[0].counts_rows
+
+    @property
     def powers(self) -> int:
         """The highest power of the values that is summed: 0 for none, 1 for the values, 2 for their squares too."""
+        if self.decay is not None:
+            return 1
         return max(AGGREGATES[name].powers for name in self._aggregates)
 
     @property
     def values(self) -> bool:
         """Whether partials contain more of the values than their number."""
-        return any(AGGREGATES[name].needs_values and not AGGREGATES[name].items for name in self._aggregates)
+        return self.decay is not None or any(
+            AGGREGATES[name].needs_values and not AGGREGATES[name].items for name in self._aggregates
+        )
 
     @property
     def panes(self) -> LatticePanes | IrregularPanes:
@@ -186,6 +202,8 @@ class AggregateShape:
 
 
 def _code(codes: dict[str, int], fractions: Sequence[float], query: AggregateTopK, aggregate: str) -> int:
+    if query.decay is not None:
+        return codes["sum"]  # of weights, if rows are counted
     return codes[aggregate] if aggregate != "quantile" else QUANTILE - fractions.index(query.quantile)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,7 @@ class AggregateShard(Shard):
     state_format = StateFormat("aggregate shard", [unchanged, _from_version_2], pack=packed, unpack=unpacked)
     note_type = AggregateNote
     end_column = "end"
+    may_be_replaced = True
 
     def __init__(self, plan: AggregatePlan, number: int, segments: Segments | None = None) -> None:
         self.scan = number // plan.shards
@@ -124,8 +125,17 @@ class AggregateShard(Shard):
     def begin_queries(self, watermark: int | None) -> None:
         """Determine where the queries of a new shard begin. Those of a resumed one begin when it is loaded."""
         if self.joining:
+            joining = self.joining
             super().begin_queries(watermark)
+            for query in self._engine.shape.queries:
+                if query.name in joining and query.name not in self.past and query.name in self.since:
+                    refuse_past_landmark(query, self.since[query.name])
             self._answer_since()
+
+    def replace(self, before: AggregateShard, reported_from: Mapping[str, int]) -> None:
+        """Continue the stream of another shard with this state."""
+        super().replace(before, reported_from)
+        self._answer_since()
 
     def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
         """Pass the partials of closed panes to the engine and answer the windows that have ended."""
@@ -255,8 +265,10 @@ class AggregateShard(Shard):
             if known.get(query.name) == query:
                 self.since |= {name: at for name, at in since.items() if name == query.name}
             elif self.newest != ALWAYS:
-                refuse_past_landmark(query, self.newest + 1)
+                if query.name not in self.past:
+                    refuse_past_landmark(query, self.newest + 1)
                 self.since[query.name] = self.newest + 1
+                self.joined.append(query.name)
                 self._first = min(self._first, self.newest)  # may be unset if no query had full_only
         self._answer_since()
 
@@ -361,7 +373,7 @@ class AggregateShard(Shard):
         if moved or _source(before[0]) != _source(now[0]):
             raise SnapshotError(
                 "the stored shard belongs to a workload with other keys, values or groups. Nothing was resumed. Use "
-                "key=, value=, where=, delete= and partition_by= as stored, or a new checkpoint."
+                "key=, value=, where=, delete=, half_life= and partition_by= as stored, or a new checkpoint."
             )
         self.clock, self.newest, self._first = saved["clock"], saved["newest"], saved["first"]
         self._change_queries(before, saved["since"])
@@ -431,6 +443,8 @@ def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Tab
     order, ranks = order[best], ranks[best]
     directions = np.array([-1.0 if query.ascending else 1.0 for query in plan.queries])
     scores, shares = _numbers(table["score"])[order] * directions[queries[order]], np.full(order.size, np.nan)
+    if (decay := plan.shape(scan).decay) is not None:
+        scores = decay.as_of(scores, ends[order])
     if plan.shape(scan).totals:
         order, ranks, scores, shares = _with_totals(plan, scan, table, windows, all_keys, order, ranks, scores)
     chosen = table.take(pa.array(order))

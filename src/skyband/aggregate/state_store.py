@@ -70,6 +70,7 @@ class StateStore:
         return {
             "low": self._engine.addends.low,
             "limbs": self._engine.addends.limbs,
+            **({} if self._engine.decayed is None else self._engine.decayed.state()),
             "parcels": self._begins,
             "clock": clock,
             "next_end": state.next_end,
@@ -131,7 +132,8 @@ class StateStore:
             state.newest[:] = saved["newest"]
             for name in PEAKS:
                 getattr(state, name)[:, slots] = saved[name]
-        self._engine.load({"low": saved["low"], "limbs": saved["limbs"], **state._asdict()}, self._fetch)
+        more: dict[str, Any] = {name: saved[name] for name in ("low", "limbs", "lowest") if name in saved}
+        self._engine.load({**more, **state._asdict()}, self._fetch)
 
     def _store(self, low: int, high: int) -> None:
         """Write the panes from `low` to `high` to segments."""

@@ -10,12 +10,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, GroupedData, Window
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from skyband.aggregate import bound_checks
-from skyband.aggregate.brute_force import OWN, defined_score, in_order, meets
+from skyband.aggregate.brute_force import OWN, decayed_score, defined_score, in_order, meets
 from skyband.aggregate.query import AggregateTopK
 from skyband.queries.workload import Workload
 from skyband.spark.expressions import in_listed_windows, quoted, window_ends
@@ -24,6 +24,7 @@ from skyband.windows import IrregularWindows
 __all__ = ["by_brute_force", "within_bounds"]
 
 _AT, _VALUE, _END, _SCORE, _ID = "__at", "__value", "__end", "__score", "__order"
+_RANKED = "__ranked"  # what keys are ordered by
 
 
 def by_brute_force(rows: DataFrame, workload: Workload[AggregateTopK], *, time: str, id_: str | None) -> DataFrame:
@@ -106,19 +107,23 @@ def _answers(
     listed = sf.udf(partial(meets, query), "boolean", useArrow=False)(_values(query))
     met = sf.lit(True) if query.having is None else listed
     values = _values(query).alias("__values")
-    scored = windowed.groupBy(_END, *mine.values(), *keys.values()).agg(
-        _score(query),
-        sf.max(_AT).alias(_AT),
-        met.alias("__met"),
-        *([values] if query.totals else []),
-        *([_chosen(query, list(own)).alias("__row")] if query.row else []),
-    )
+    grouped = windowed.groupBy(_END, *mine.values(), *keys.values())
+    if query.decay is None:
+        scored = grouped.agg(
+            _score(query),
+            sf.max(_AT).alias(_AT),
+            met.alias("__met"),
+            *([values] if query.totals else []),
+            *([_chosen(query, list(own)).alias("__row")] if query.row else []),
+        ).withColumn(_RANKED, sf.col(_SCORE))
+    else:
+        scored = _decayed(grouped, query)
     best_first = Window.partitionBy(_END, *mine.values()).orderBy(
-        sf.col(_SCORE).asc() if query.ascending else sf.col(_SCORE).desc(),
+        sf.col(_RANKED).asc() if query.ascending else sf.col(_RANKED).desc(),
         sf.col(_AT).desc(),
         *(sf.col(column).desc() for column in keys.values()),
     )
-    ranked = scored.where(f"__met and not isnan({_SCORE})").withColumn("rank", sf.row_number().over(best_first))
+    ranked = scored.where(f"__met and not isnan({_RANKED})").withColumn("rank", sf.row_number().over(best_first))
     if not query.sketched:
         ranked = ranked.where(f"rank <= {query.k}")
     ranked = ranked.withColumn("__share", sf.lit(None).cast("double"))
@@ -162,6 +167,19 @@ def _with_totals(
     found = ranked.join(totals, [ranked[name].eqNullSafe(sf.col(f"__of{name}")) for name in windows])
     defined = f"__total <> 0 and not isnan(__total) and abs(__total) < double('infinity') and not isnan({_SCORE})"
     return found.withColumn("__share", sf.expr(f"case when {defined} then {_SCORE} / __total end"))
+
+
+def _decayed(grouped: GroupedData, query: AggregateTopK) -> DataFrame:
+    """Return the order and the score of each key, from its values and their times."""
+    rows = sf.collect_list(sf.struct(_VALUE, _AT))
+    scored = grouped.agg(rows.alias("__rows"), sf.max(_AT).alias(_AT)).withColumn("__met", sf.lit(True))
+    found = sf.udf(partial(_decayed_score, query), "array<double>", useArrow=False)("__rows", _END)
+    scored = scored.withColumn("__found", found)
+    return scored.withColumn(_RANKED, sf.col("__found")[0]).withColumn(_SCORE, sf.col("__found")[1])
+
+
+def _decayed_score(query: AggregateTopK, rows: list[tuple[float, int]], end: int) -> list[float]:
+    return list(decayed_score(query)([value for value, _ in rows], [at for _, at in rows], end))
 
 
 def _without_nan(objects: DataFrame) -> DataFrame:

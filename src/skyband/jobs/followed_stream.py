@@ -107,7 +107,7 @@ class FollowedStream(StoredStream):
         `past` names the added queries whose past is read, beside the stream, and how much of it. If the change is
         rejected, its error is raised and the stream continues as before.
         """
-        other = self.planned(file)
+        other = self.planned(file, past)
         history = other.history(past) if past else None
         if history is not None:
             history.read(self._done, lambda: self._has_ended)
@@ -156,7 +156,7 @@ class FollowedStream(StoredStream):
         if past := self.missing_past():
             history = self.history(past)
             history.read(done, stop.is_set)
-            history.join(self.engine)
+            history.join(self.engine, self.checkpoint.segments)
             self.commit(done)
         if last is not None and last.number > done:
             for file in last.files:

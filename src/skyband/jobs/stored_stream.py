@@ -32,6 +32,7 @@ class StoredStream(LocalStream):
 
     engine: MicroBatches  # set when the plan is checked
     state_bytes = 0  # of the last commit
+    changed_past: Mapping[str, int] | None = None  # of a change of queries: those whose past is read, and how much
 
     def check_state(self) -> bool:
         """Read the state of earlier runs, and check that it is not older than the answers in the folders."""
@@ -82,21 +83,31 @@ class StoredStream(LocalStream):
             newest=newest,
             stored=stored,
             segments_of_new=self.checkpoint.segments,
+            past=self.past,
         )
         refuse_without_past(self.plan, self.missing_past())
 
+    @property
+    def past(self) -> Mapping[str, int]:
+        """The queries whose past is read if the stored state does not have them, and how much of it."""
+        return self.file.since if self.changed_past is None else self.changed_past
+
     def missing_past(self) -> dict[str, int]:
         """Return the queries that the stored state does not have and whose past is to be read; and how much of it."""
-        return {name: self.file.since[name] for name in self.engine.joined if name in self.file.since}
+        return {name: self.past[name] for name in self.engine.joined if name in self.past}
 
     def history(self, past: Mapping[str, int]) -> LoggedPast:
         """Return the reader of what these queries lack."""
         rows = LocalRows(self.name, self.stream, known=self.rows.reader.schema)
         return LoggedPast(rows, self.plan, self._delay, past, self.checkpoint.log.path)
 
-    def planned(self, file: WorkloadFile) -> Self:
-        """Return the stream with the queries of another file, without a state. This stream is unchanged."""
+    def planned(self, file: WorkloadFile, past: Mapping[str, int]) -> Self:
+        """Return the stream with the queries of another file, without a state. This stream is unchanged.
+
+        `past` names added queries whose past is read.
+        """
         other = copy(self)
+        other.changed_past = past
         other.file, other.workload = file, file.workloads[self.name]
         other.plan = plan_for(other.rows.schema, other.request(), rank=pa.int32())
         return other
@@ -108,7 +119,7 @@ class StoredStream(LocalStream):
         prepare_servers(self.outputs.wanted, other.workload, self.output, other.plan.empty(), kept=True)
         if history is not None:
             history.read(number)
-            history.join(other.engine)
+            history.join(other.engine, self.checkpoint.segments)
         other.commit(number)
         self.file, self.workload, self.plan, self.engine = other.file, other.workload, other.plan, other.engine
 

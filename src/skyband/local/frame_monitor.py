@@ -120,6 +120,13 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
         """Return what has become final since the last call, by time, query, group and rank."""
         return Answers(super().answers())
 
+    def so_far(self) -> Any:
+        """Return the answers of open windows from the rows so far; see `MonitorBase.so_far`."""
+        return MonitorBase.so_far(self)
+
+    def _marked(self, table: Any) -> Any:
+        return Answers(MonitorBase._marked(self, table))
+
     def add(self, query: Q) -> Any:
         """Add a query to the running stream; see `MonitorBase.add`."""
         return MonitorBase.add(self, query)

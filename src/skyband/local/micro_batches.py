@@ -39,7 +39,8 @@ class MicroBatches:
     """The shards of a stream between two micro-batches.
 
     `time` is the column with the event time, `delay` that of the watermark in microseconds. `stored` are the states of
-    the shards by name, `watermark` and `newest` those of the stream when they were stored.
+    the shards by name, `watermark` and `newest` those of the stream when they were stored. `past` names queries whose
+    past is read before the first step.
     """
 
     def __init__(
@@ -52,11 +53,13 @@ class MicroBatches:
         newest: int = ALWAYS,
         stored: Mapping[str, tuple[bytes, Segments]] | None = None,
         segments_of_new: Callable[[], Segments] = MemorySegments,
+        past: Iterable[str] = (),
     ) -> None:
         self._plan, self._time, self._delay = plan, time, delay
         self.watermark, self.newest = watermark, newest
-        self.shards: list[Shard] = plan.resumed(stored or {}, newest, segments_of_new)
-        self.joined = sorted({name for shard in self.shards for name in shard.joining})  # queries without a past
+        self.shards: list[Shard] = plan.resumed(stored or {}, newest, segments_of_new, past)
+        # The queries without a past.
+        self.joined = sorted({name for shard in self.shards for name in (*shard.joining, *shard.joined)})
         self.held = dict.fromkeys(range(len(self.shards)), 0)  # by shard: how many rows, tuples or partials it stores
         for shard in self.shards:
             if shard.joining:

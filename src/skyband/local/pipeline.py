@@ -178,18 +178,22 @@ class LocalPlan:
         stored: Mapping[str, tuple[bytes, Segments]],
         newest: int,
         segments_of_new: Callable[[], Segments] = MemorySegments,
+        past: Iterable[str] = (),
     ) -> list[Shard]:
         """Return the shards with the states that were `stored` under their names, of this plan or of an earlier one.
 
-        A shard without a state has new queries. They are answered from the first window after the `newest` row.
+        A shard without a state has new queries. They are answered from the first window after the `newest` row, unless
+        they are in `past`: what they lack is then read before the next step.
         """
+        known = frozenset(past)
         found, kind = [], shard_type(self.plan)
         for number, name in enumerate(self.unit_names):
             if name in stored:
                 blob, segments = stored[name]
-                found.append(kind.resume(self.plan, number, blob, segments))
+                found.append(kind.resume(self.plan, number, blob, segments, known))
                 continue
             shard = kind(self.plan, number, segments_of_new())
+            shard.past = known
             if stored:
                 shard.newest, shard.joining = newest, [query.name for query in self.plan.queries]
             found.append(shard)

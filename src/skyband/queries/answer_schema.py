@@ -6,11 +6,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-__all__ = ["CHANGE_COLUMNS", "AnswerColumn", "AnswerSchema", "moment_of"]
+__all__ = ["CHANGE_COLUMNS", "FINAL", "REVISION", "AnswerColumn", "AnswerSchema", "moment_of"]
 
 # The kind of a column; "own" is a type from the input: of a time or a sequence number, an id, a key, a stream.
 Kind = Literal["text", "rank", "number", "flag", "own"]
 _MOMENTS = ("window_end", "time")
+FINAL, REVISION = "final", "revision"  # columns of answers that are emitted more than once
 
 
 class AnswerColumn(NamedTuple):

@@ -117,10 +117,8 @@ def _schema(
 
 _WINDOW = ("query text", "window_start", "window_end", "rank rank")
 _MOMENT = ("query text", "time", "rank rank")
-_EMITTED_ONCE = (
-    "only TopK queries over data frames are answered before the end of a window, or again after it. A window of this "
-    "stream is emitted once, when it is final. Omit it."
-)
+_MERGED = "their answers are merged from all shards, which would have to answer the same open windows together"
+_IN_PROCESS = "Omit it; in process, so_far() of a monitor answers open windows."
 _NO_COST = "it has no views that another query could share."
 _NO_SCHEDULE = "only queries over uncertain streams are scheduled by a plan. Omit plan=."
 _NO_PLAN = "it has no plan with a timeline."
@@ -169,7 +167,8 @@ FAMILIES: dict[str, Family] = {
                 "arrays to skyband.aggregate.Monitor, which supports both.",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
-                "emission": _EMITTED_ONCE,
+                "emission": f"{_MERGED}, and late rows cannot be removed from or added to totals of panes that have "
+                f"ended. {_IN_PROCESS}",
             },
         ),
         Family(
@@ -189,7 +188,8 @@ FAMILIES: dict[str, Family] = {
                 f"it, so objects cannot move to another shard. {_KEEP_SHARDS}",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
-                "emission": _EMITTED_ONCE,
+                "emission": f"{_MERGED}, and bounds of scores follow from the order of tuples, which late rows would "
+                f"change. {_IN_PROCESS}",
             },
         ),
         Family(
@@ -209,7 +209,8 @@ FAMILIES: dict[str, Family] = {
                 "shards": "the probability of a rank depends on all tuples of the window. Omit shards=.",
                 "resharding": "they have one shard. Omit shards=.",
                 "cost": _NO_COST,
-                "emission": _EMITTED_ONCE,
+                "emission": "a plan chooses the moments at which they are answered, and tuples of moments that have "
+                f"passed are dropped. {_IN_PROCESS}",
             },
         ),
     )

@@ -23,6 +23,7 @@ __all__ = [
     "checked_expression",
     "checked_expressions",
     "checked_flag",
+    "checked_half_life",
     "checked_k",
     "checked_name",
     "date_and_time",
@@ -148,6 +149,20 @@ def split_field(message: str) -> tuple[str, str]:
 def spelled(axis: Axis, ticks: int) -> str | int:
     """Return ticks of the axis in the form that users write."""
     return format_duration(ticks) if axis == "time" else ticks
+
+
+def checked_half_life(half_life: Any, axis: Axis) -> str | None:
+    """Return a half-life in its usual form."""
+    if half_life is None:
+        return None
+    if axis == "count":
+        raise InvalidQueryError(
+            f"half_life={half_life!r} needs windows over event time, got a count window. Scores decay with time."
+        )
+    ticks = parse_duration(half_life, field="half_life")
+    if ticks < 1:
+        raise InvalidQueryError(f"half_life must be at least 1 microsecond, got {half_life!r}.")
+    return format_duration(ticks)
 
 
 def checked_k(k: object, name: str = "k") -> int:

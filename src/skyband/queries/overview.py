@@ -20,6 +20,8 @@ def overview(queries: Sequence[Query], rows: str = "") -> str:
     >>> import skyband as sb
     >>> print(overview([sb.TopK(k=10, size="1 hour", slide="5 minutes", by="price")]))
     1 query over event time: the 10 best in 1 hour, every 5 minutes, by price.
+    >>> print(overview([sb.TopK(k=3, size="1 hour", by=["price", "size asc"], distinct="seller")]))
+    1 query over event time: the 3 best in 1 hour, every 1 hour, by price, then by size asc, one row for each seller.
     """
     axis = "over event time" if queries[0].axis == "time" else "over counts of rows"
     described = [_described(query) for query in queries[:_SHOWN]]
@@ -30,5 +32,6 @@ def overview(queries: Sequence[Query], rows: str = "") -> str:
 
 def _described(query: Query) -> str:
     each = f", for each {', '.join(query.groups)}" if query.groups else ""
-    by = getattr(query, "by", None)
-    return f"{query.ranked_text} in {query.window_text}{each}{f', by {by}' if by else ''}"
+    by, rule = getattr(query, "by", None), getattr(query, "ranking_rule", None)
+    parts = [f"by {by}"] * bool(by) + ([rule.described()] if rule is not None else [])
+    return ", ".join([f"{query.ranked_text} in {query.window_text}{each}", *parts])

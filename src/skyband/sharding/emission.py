@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from skyband.durations import format_duration, parse_duration
 from skyband.errors import InvalidInputError, type_name
-from skyband.queries.answer_schema import AnswerColumn, moment_of
+from skyband.queries.answer_schema import FINAL, REVISION, AnswerColumn, moment_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["FINAL", "ONCE", "REVISION", "Emission", "Emit", "marks_in", "marks_of"]
 
 Emit = Literal["final", "provisional"]
-FINAL, REVISION = "final", "revision"  # columns of answers
 _MILLISECOND = 1000
 
 

@@ -76,6 +76,7 @@ class Shard:
     end_column: ClassVar[str] = "time"  # the window end, in its tables
     may_reject: ClassVar[bool] = False  # whether a step may raise an error about its rows
     takes_past: ClassVar[bool] = False  # whether it has `take_past`
+    may_be_replaced: ClassVar[bool] = False  # whether a shard that was always of the plan can `replace` it
 
     def __init__(self, plan: Any, number: int, segments: Segments | None = None) -> None:
         self.plan = plan
@@ -89,6 +90,8 @@ class Shard:
         self.reached = ALWAYS  # the position that time has reached; the end of the stream moves the clock beyond it
         self.since: dict[str, int] = {}  # by query that joined later: the smallest window start it answers
         self.joining: list[str] = []  # new queries, until the next step determines where they begin
+        self.joined: list[str] = []  # new queries whose beginning was determined when the shard was resumed
+        self.past: frozenset[str] = frozenset()  # new queries whose past is read before the next step
         self.reported: ReportedAnswers | None = None  # for a change feed of merged answers
         if plan.compares_merged and plan.output != "answers":
             self.reported = ReportedAnswers(plan, self.end_column, self.owner_columns)
@@ -159,6 +162,15 @@ class Shard:
         """
         raise NotImplementedError
 
+    def replace(self, before: Self, reported_from: Mapping[str, int]) -> None:
+        """Continue the stream of `before` with this state, in which queries that join were there from the start.
+
+        They report windows that start at or after their position in `reported_from`. What other queries have reported,
+        and from when on they report windows, is that of `before`.
+        """
+        self.since = before.since | dict(reported_from)
+        self.reported = before.reported
+
     def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
         """Answer the windows that end between `before` and the clock, and drop rows that no later window needs."""
         raise NotImplementedError
@@ -219,11 +231,22 @@ class Shard:
         return self.state_format.encode(self.save())
 
     @classmethod
-    def resume(cls, plan: Any, number: int, blob: bytes, segments: Segments | None = None) -> Self:
-        """Restore a shard from the bytes that `state` of this or an earlier version returned."""
+    def resume(
+        cls,
+        plan: Any,
+        number: int,
+        blob: bytes,
+        segments: Segments | None = None,
+        past: frozenset[str] = frozenset(),
+    ) -> Self:
+        """Restore a shard from the bytes that `state` of this or an earlier version returned.
+
+        `past` names new queries whose past is read before the next step.
+        """
         with resuming(), _uncollected():
             saved = cls.state_format.decode(blob)
             shard = cls(plan, number, segments)
+            shard.past = past
             shard.load(saved)
             del saved  # before the collector counts its parts
         return shard

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import partial
 
 from skyband.sql.cursor import Cursor, one_of
-from skyband.sql.intervals import duration, is_unit, span
+from skyband.sql.intervals import calendar_length, duration, is_unit, span
 from skyband.sql.statement import StatementDraft, direction, read_full, read_k, read_origin
+from skyband.sql.window_clauses import KINDS, read_distinct, read_half_life, read_session, settle_lengths
 from skyband.sql.writer import INCOMPLETE, UNCERTAIN
 
 _STOPS = frozenset(
-    {"WHERE", "PARTITION", "ORDER", "LIMIT", "ASC", "DESC", "NULLS", "GROUP", "HAVING", *UNCERTAIN, *INCOMPLETE}
+    {"WHERE", "PARTITION", "ORDER", "LIMIT", "ASC", "DESC", "NULLS", "GROUP", "HAVING", "DISTINCT", "HALF_LIFE"}
+    | {*UNCERTAIN, *INCOMPLETE}
 )
-_IN_WINDOW = frozenset({"RANGE", "ROWS", "SLIDE", "FREQUENCY", "ORIGIN", "FULL", "PARTITION"})
+_IN_WINDOW = frozenset({"RANGE", "ROWS", "SLIDE", "FREQUENCY", "ORIGIN", "FULL", "PARTITION", "SESSION", *KINDS})
 COLUMNS = "a list of columns is not supported here, because answers contain whole rows"
 _WINDOWS = "write [RANGE 10 MINUTES SLIDE 1 MINUTE] or [ROWS 10000 SLIDE 100]"
 
@@ -43,15 +46,20 @@ def _read_window(draft: StatementDraft) -> None:
         if cursor.peek() is None:
             raise cursor.fail("'[' is not closed", "close the window with ']'", at=opening)
         _clause(cursor, _WINDOW)(draft)
-    if "size" not in draft.fields:
+    if "size" not in draft.fields and "gap" not in draft.fields:
         raise cursor.fail("the window has no size", _WINDOWS, at=opening)
+    if "slide" not in draft.fields and draft.fields.get("size", 0) is None:
+        message = "UNBOUNDED needs a slide, the time between two answers"
+        raise cursor.fail(message, "write [RANGE UNBOUNDED SLIDE 1 HOUR]", at=draft.places["size"])
+    settle_lengths(draft)
 
 
 def _refuse_other_windows(cursor: Cursor) -> None:
     if cursor.sees("NOW"):
         raise cursor.fail("[NOW] windows are not supported, because they contain a single moment", _WINDOWS)
-    if cursor.sees("UNBOUNDED") or cursor.sees("RANGE", "UNBOUNDED") or cursor.sees("ROWS", "UNBOUNDED"):
-        raise cursor.fail("UNBOUNDED windows are not supported, because their answer is never final", _WINDOWS)
+    if cursor.sees("ROWS", "UNBOUNDED"):
+        message = "ROWS UNBOUNDED is not supported, because windows over numbers of rows have a size"
+        raise cursor.fail(message, "write [RANGE UNBOUNDED SLIDE 1 HOUR], which ranks all rows since ORIGIN every hour")
 
 
 def _clause(cursor: Cursor, readers: dict[str, Callable[[StatementDraft], None]]) -> Callable[[StatementDraft], None]:
@@ -76,6 +84,10 @@ def _second(draft: StatementDraft) -> None:
 def _read_size(draft: StatementDraft) -> None:
     cursor = draft.cursor
     draft.once("size", "the size of the window")
+    at = cursor.place
+    if cursor.take("UNBOUNDED") or cursor.take("RANGE", "UNBOUNDED") or cursor.take("RANGE", "ALL"):
+        draft.put("size", None, at)
+        return
     rows = cursor.take("ROWS")
     if not rows:
         cursor.expect("RANGE")
@@ -89,7 +101,8 @@ def _read_slide(draft: StatementDraft) -> None:
     cursor.expect("SLIDE")
     at = cursor.place
     counted = isinstance(draft.fields.get("size"), int)
-    draft.put("slide", _rows(draft, "the slide") if counted else span(cursor, "the slide", _IN_WINDOW), at)
+    length = None if counted else calendar_length(cursor)
+    draft.put("slide", length or (_rows(draft, "the slide") if counted else span(cursor, "the slide", _IN_WINDOW)), at)
 
 
 def _rows(draft: StatementDraft, what: str) -> int:
@@ -109,7 +122,7 @@ def _range(draft: StatementDraft, what: str) -> str:
     unit = cursor.peek(1)
     if unit is not None and unit.keyword in ("ROW", "ROWS"):
         raise cursor.fail("RANGE must be a duration, got a number of rows", "use ROWS, as in [ROWS 10000 SLIDE 100]")
-    return duration(cursor, what, _IN_WINDOW)
+    return calendar_length(cursor) or duration(cursor, what, _IN_WINDOW)
 
 
 def _read_family(draft: StatementDraft) -> None:
@@ -189,6 +202,9 @@ def _read_limit(draft: StatementDraft) -> None:
 _WINDOW: dict[str, Callable[[StatementDraft], None]] = {
     "RANGE": _read_size,
     "ROWS": _read_size,
+    "UNBOUNDED": _read_size,
+    "SESSION": partial(read_session, stops=_IN_WINDOW),
+    **KINDS,
     "SLIDE": _read_slide,
     "FREQUENCY": _read_family,
     "ORIGIN": read_origin,
@@ -201,11 +217,13 @@ _TAIL: dict[str, Callable[[StatementDraft], None]] = {
     "GROUP": _read_keys,
     "ORDER": _read_order,
     "LIMIT": _read_limit,
+    "DISTINCT": partial(read_distinct, stops=_STOPS),
+    "HALF_LIFE": partial(read_half_life, stops=_STOPS),
     "WITH": _read_with,
     **dict.fromkeys((*UNCERTAIN, *INCOMPLETE, "HAVING"), _read_family),
 }
 _SHOWN = (
-    ("RANGE", "ROWS", "SLIDE", "FREQUENCY", "ORIGIN", "FULL", "']'"),
+    ("RANGE", "ROWS", "SESSION", "SLIDE", "FREQUENCY", "ORIGIN", "FULL", "CUMULATIVE", "AT TIME ZONE", "']'"),
     ("WHERE", "GROUP BY", "PARTITION BY", "FREQUENCY", "ORDER BY", "LIMIT", "PROBABILITY", "RULE"),
 )
 _INSTEAD = {

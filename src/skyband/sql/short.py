@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from skyband.sql.cursor import Cursor, one_of
 from skyband.sql.expression import comma_follows
-from skyband.sql.intervals import calendar_length, readable, span
-from skyband.sql.lexer import unquote
+from skyband.sql.intervals import calendar_length, span
 from skyband.sql.statement import StatementDraft, direction, read_full, read_k, read_origin, read_ties
+from skyband.sql.window_clauses import KINDS, read_distinct, read_half_life, read_session, settle_lengths
 from skyband.sql.writer import CERTAIN, CLAUSES, STOPS
 
 _SHAPE = "the form is TOPK score, k BY groups OVER size EVERY slide"
@@ -30,10 +31,7 @@ def read(cursor: Cursor) -> StatementDraft:
         _READERS[clause](draft)
     if "size" not in draft.fields and "gap" not in draft.fields:
         raise cursor.unexpected("OVER and the size of the window", "as in OVER 10 MINUTES or OVER 500 ROWS")
-    if "zone" not in draft.fields:
-        for name in ("size", "slide", "gap", "max_length"):
-            if isinstance(text := draft.fields.get(name), str):
-                draft.fields[name] = readable(cursor, text, f"the {name} of the window", draft.places[name])
+    settle_lengths(draft)
     return draft
 
 
@@ -80,19 +78,6 @@ def _read_later_columns(draft: StatementDraft) -> None:
         draft.put("then_by", tuple(found), at)
 
 
-def _read_distinct(draft: StatementDraft) -> None:
-    draft.once("distinct", "DISTINCT")
-    draft.cursor.expect("DISTINCT")
-    draft.fields["distinct"] = draft.cursor.expression(STOPS, "the entity after DISTINCT").text
-
-
-def _read_half_life(draft: StatementDraft) -> None:
-    draft.once("half_life", "HALF_LIFE")
-    draft.cursor.expect("HALF_LIFE")
-    at = draft.cursor.place
-    draft.put("half_life", span(draft.cursor, "the half-life of scores", STOPS), at)
-
-
 def _read_stream(draft: StatementDraft) -> None:
     draft.once("stream", "FROM")
     draft.cursor.expect("FROM")
@@ -118,51 +103,15 @@ def _read_size(draft: StatementDraft) -> None:
     cursor.expect("OVER")
     at = cursor.place
     if cursor.sees("SESSION"):
-        _read_session(draft)
+        read_session(draft, STOPS)
         return
     if cursor.take("ALL"):
         draft.put("size", None, at)
     else:
         draft.put("size", calendar_length(cursor) or span(cursor, "the size of the window", STOPS), at)
-    at = cursor.place
-    if cursor.take("CUMULATIVE"):
-        draft.put("cumulative", True, at)
-    if cursor.sees("AT"):
-        _read_zone(draft)
-    if cursor.sees("WEEK"):
-        _read_week(draft)
-
-
-def _read_session(draft: StatementDraft) -> None:
-    """Parse ``SESSION gap [UP TO max_length]``."""
-    cursor = draft.cursor
-    cursor.expect("SESSION")
-    at = cursor.place
-    draft.put("gap", span(cursor, "the gap of the sessions", {*STOPS, "UP"}), at)
-    if cursor.sees("UP"):
-        cursor.expect("UP", "TO", why="as in OVER SESSION 30 MINUTES UP TO 8 HOURS")
-        at = cursor.place
-        draft.put("max_length", span(cursor, "the maximal length of the sessions", STOPS), at)
-
-
-def _read_zone(draft: StatementDraft) -> None:
-    cursor, why = draft.cursor, "as in OVER 1 DAY AT TIME ZONE 'Europe/Paris'"
-    cursor.expect("AT", "TIME", "ZONE", why=why)
-    at, token = cursor.place, cursor.peek()
-    if token is None or token.kind != "string" or token.text[0] not in "'\"":
-        raise cursor.unexpected("the name of a time zone in quotes", why)
-    cursor.at += 1
-    draft.put("zone", unquote(token.text), at)
-
-
-def _read_week(draft: StatementDraft) -> None:
-    cursor, why = draft.cursor, "as in WEEK START SUNDAY"
-    cursor.expect("WEEK", "START", why=why)
-    at, token = cursor.place, cursor.peek()
-    if token is None or token.kind != "word":
-        raise cursor.unexpected("a day of the week", why)
-    cursor.at += 1
-    draft.put("week_start", token.text.lower(), at)
+    for word, reader in KINDS.items():
+        if cursor.sees(word):
+            reader(draft)
 
 
 def _read_slide(draft: StatementDraft) -> None:
@@ -182,8 +131,8 @@ _READERS: dict[str, Callable[[StatementDraft], None]] = {
     "EVERY": _read_slide,
     "ORIGIN": read_origin,
     "FULL": read_full,
-    "DISTINCT": _read_distinct,
-    "HALF_LIFE": _read_half_life,
+    "DISTINCT": partial(read_distinct, stops=STOPS),
+    "HALF_LIFE": partial(read_half_life, stops=STOPS),
 }
 
 

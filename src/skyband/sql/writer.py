@@ -68,6 +68,7 @@ AGGREGATE = frozenset(
         "zone",
         "week_start",
         "cumulative",
+        "half_life",
     ]
 )
 CERTAIN = ("FROM", "WHERE", "BY", "DISTINCT", "HALF_LIFE", "OVER", "EVERY", "ORIGIN", "FULL")
@@ -148,6 +149,8 @@ def write_aggregate(query: Mapping[str, Any], *, named: bool = False) -> str:
     parts.append(f"BY KEY {', '.join([_key(first), *map(expression, rest)])}")
     if query["partition_by"]:
         parts.append(f"PARTITION BY {', '.join(map(expression, query['partition_by']))}")
+    if query.get("half_life"):
+        parts.append(f"HALF_LIFE {span(query['half_life'])}")
     if query["having"] is not None:
         parts.append(f"HAVING {expression(query['having'])}")
     extra = [f"WITH {field.upper()}" for field in ("others", "share", "row") if query.get(field)]

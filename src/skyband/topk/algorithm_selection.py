@@ -217,9 +217,13 @@ def _known_together(queries: Sequence[TopK]) -> Seen | None:
 
 
 def _could_be_shared(queries: Sequence[TopK]) -> bool:
-    """Whether there are several queries, without ties, groups and listed windows."""
+    """Whether there are several queries, without ties, groups, listed windows and rules beyond one score."""
     return len(queries) > 1 and not any(
-        query.ties == "rank" or query.partition_by or not isinstance(query.window, SlidingWindow) for query in queries
+        query.ties == "rank"
+        or query.partition_by
+        or query.ranking_rule is not None
+        or not isinstance(query.window, SlidingWindow)
+        for query in queries
     )
 
 
@@ -230,8 +234,16 @@ def _known(query: TopK) -> Seen | None:
 
 
 def _could_be_sap(queries: Sequence[TopK]) -> bool:
-    """Whether there is one query, without ties and groups."""
-    return len(queries) == 1 and queries[0].ties != "rank" and not queries[0].partition_by
+    """Whether there is one query, without ties and groups, which ranks by the score alone.
+
+    Other rules need the rows' columns. They are applied to stored rows, which panes rank again in every step.
+    """
+    return (
+        len(queries) == 1
+        and queries[0].ties != "rank"
+        and not queries[0].partition_by
+        and queries[0].ranking_rule is None
+    )
 
 
 _FALL = "switches to mintopk while scores fall"

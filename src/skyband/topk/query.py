@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from skyband.durations import format_duration, parse_duration
+from skyband.durations import parse_duration
 from skyband.errors import InvalidQueryError
 from skyband.queries.base import Query
 from skyband.queries.fields import (
@@ -15,6 +15,7 @@ from skyband.queries.fields import (
     checked_columns,
     checked_expression,
     checked_flag,
+    checked_half_life,
     checked_k,
     checked_name,
     spelled,
@@ -92,7 +93,7 @@ class TopK(WindowedQuery):
         The columns after the first, if `by` is not a list.
     distinct
         An SQL expression, such as ``"player_id"``: an answer contains at most one row of each entity, its best. Rows
-        without an entity are one entity. Not for sessions.
+        without an entity are one entity.
     half_life
         Scores decay: after this time a score counts half. Answers contain the score as of the end of their window.
     origin
@@ -169,7 +170,7 @@ class TopK(WindowedQuery):
         }
         ordering = checked_ordering(self.by, _checked_order(self.order), self.then_by)
         normal |= zip(("by", "order", "then_by"), ordering, strict=True)
-        normal["half_life"] = _checked_half_life(self.half_life, normal["axis"])
+        normal["half_life"] = checked_half_life(self.half_life, normal["axis"])
         if normal["distinct"] is not None and normal["ties"] == "rank":
             raise InvalidQueryError(
                 f"distinct={self.distinct!r} and ties='rank' cannot be combined: an answer would contain any number of "
@@ -192,8 +193,6 @@ class TopK(WindowedQuery):
         if self.gap is not None or self.max_length is not None:
             kind = {name: getattr(self, name) for name in ("zone", "week_start", "cumulative")}
             others = {"origin": self.origin, **kind, "full_only": self.full_only}
-            others |= {"then_by": tuple(self.then_by), "distinct": self.distinct, "half_life": self.half_life}
-            others["by"] = None if self.by is None or isinstance(self.by, str) else tuple(self.by)
             return session_fields(self.gap, self.max_length, self.size, self.slide, others)
         refuse_missing_size(self.size)
         return super()._windowed()
@@ -239,19 +238,6 @@ def _checked_order(order: object) -> Order:
     if isinstance(order, str) and order in ("desc", "asc"):
         return "desc" if order == "desc" else "asc"
     raise InvalidQueryError(f"order={order!r} must be 'desc' (higher first) or 'asc' (lower first).")
-
-
-def _checked_half_life(half_life: Any, axis: Axis) -> str | None:
-    if half_life is None:
-        return None
-    if axis == "count":
-        raise InvalidQueryError(
-            f"half_life={half_life!r} needs windows over event time, got a count window. Scores decay with time."
-        )
-    ticks = parse_duration(half_life, field="half_life")
-    if ticks < 1:
-        raise InvalidQueryError(f"half_life must be at least 1 microsecond, got {half_life!r}.")
-    return format_duration(ticks)
 
 
 def _checked_ties(ties: object) -> Ties:

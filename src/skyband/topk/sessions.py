@@ -1,6 +1,8 @@
 """Rank the rows of sessions: final sessions become answers, and of open ones the rows remain that matter later.
 
-Of an open session, later answers need its k best rows, its first row, and the last row that time has passed. Rows that
+Of an open session, later answers need its k best rows, its first row, and the last row that time has passed. If an
+answer contains one row of each entity, the k best rows are those of different entities: a session only gains rows, so
+another row of an entity, or an entity behind the k best ones, cannot return to the answer without new rows. Rows that
 time has not passed all remain, because an older row may still arrive between them. So the rows that are left of what
 time has passed belong to one session in each group, and nothing but rows is stored.
 """
@@ -68,6 +70,8 @@ def rank_sessions(
             continue
         keys = -rows.scores if order == "asc" else rows.scores
         best = np.lexsort([~(np.arange(size) if ids is None else ids), -rows.positions, -keys, found.owner])
+        if rows.entities is not None:
+            best = best[_first_of_entities(found.owner[best], rows.entities[best])]
         ranks = _ranks(keys[best], found.owner[best], tied=ties == "rank")
         most = max(queries[place].k for place in mine)
         needed[best[(ranks <= most) & ~is_final[found.owner[best]]]] = True
@@ -99,6 +103,19 @@ def _bounds(positions: Ints, owner: Ints, is_final: Bools, final: Ints) -> Bools
         first, last = np.append(True, new), np.append(new | ~passed[1:], True)
         kept |= is_open & passed & (first | last)
     return kept
+
+
+def _first_of_entities(owner: Ints, entities: Ints) -> Ints:
+    """Return the first place of each entity in each session, ascending.
+
+    >>> _first_of_entities(np.array([0, 0, 0, 1]), np.array([5, 7, 5, 5])).tolist()
+    [0, 1, 3]
+    """
+    order = np.lexsort([entities, owner])  # stable: places of one entity remain in order
+    new = np.ones(order.size, bool)
+    new[1:] = (owner[order[1:]] != owner[order[:-1]]) | (entities[order[1:]] != entities[order[:-1]])
+    found: Ints = np.sort(order[new])
+    return found
 
 
 def _ranks(keys: Floats, owner: Ints, *, tied: bool) -> Ints:

@@ -62,7 +62,7 @@ class TopKShard(Shard):
         self._firsts_before: dict[str, int] = {}  # `firsts` before this step, if windows are emitted more than once
 
     def begin_queries(self, watermark: int | None) -> None:
-        """Determine where new queries begin; a landmark that has passed is rejected."""
+        """Determine where new queries begin; a landmark that has passed is rejected, unless its past is read."""
         joining = [query for query in self.plan.queries if query.name in self.joining]
         super().begin_queries(watermark)
         for scan in self.plan.scans:
@@ -71,7 +71,8 @@ class TopKShard(Shard):
                     self.since.get(self.plan.queries[place].name, ALWAYS) for place in scan.places
                 )
         for query in joining:
-            refuse_past_landmark(query, self.since.get(query.name, ALWAYS))
+            if query.name not in self.past:
+                refuse_past_landmark(query, self.since.get(query.name, ALWAYS))
 
     def accept(self, arrived: Sequence[pa.Table], notes: Sequence[TopKNote], limit: int) -> int:
         """Add rows that are not late, and return the number of late rows from the notes."""
@@ -160,12 +161,15 @@ class TopKShard(Shard):
     ) -> tuple[RankedWindows, Ints, Ints]:
         """Rank the sessions of a scan; return the final ones, the row order, and the rows that the others need."""
         scores = scores_of(self.rows, self.plan.scores[number])
+        scores = keys_of(self.plan, number, self.rows, scores, positions_of(self.rows, self.plan.time))
+        entities = entities_of(self.plan, number, self.rows)
         mine = np.flatnonzero(~np.isnan(scores))
         table = self.rows.select([self.plan.time, self.plan.id, *self.plan.groups[number]]).take(pa.array(mine))
         grouping = group_rows(table, self.plan.groups[number])
         positions = positions_of(table, self.plan.time)
         order, begins = stream_order(positions, grouping, ids_in(table, self.plan.id))
         lined = Lined(scores[mine[order]], positions[order], begins)
+        lined = lined if entities is None else lined._replace(entities=entities[mine[order]])
         groups = begins.size - 1
         found = rank_sessions(
             window,

@@ -12,6 +12,7 @@ from skyband.queries.workload import Workload, of_family
 from skyband.uncertain.monitor import Monitor
 from skyband.uncertain.query import UncertainTopK
 from skyband.uncertain.schedules import PLANS, Schedule
+from skyband.uncertain.timetable import Timetable
 
 __all__ = ["FrameMonitor"]
 
@@ -44,6 +45,11 @@ class FrameMonitor(FrameMonitorBase[UncertainTopK], Monitor):  # type: ignore[mi
     def next_time(self) -> int | None:
         """Time of the next run, None while no tuple is held."""
         return self._shards[0].next_end if self._shards else None
+
+    @property
+    def _timetables(self) -> list[Timetable]:
+        monitors: list[Monitor] = [one for shard in self._shards for one in getattr(shard, "monitors")]  # noqa: B009
+        return [times for monitor in monitors for times in monitor._timetables]
 
     @classmethod
     def _made(cls, queries: list[UncertainTopK], saved: dict[str, Any]) -> Self:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skyband.data.answer_table import answer_table, arrow_schema
 from skyband.data.arrow import from_bytes, to_bytes
@@ -328,6 +329,26 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         found = super()._checked(queries, computed)
         require_one_size(found.queries)
         return found
+
+    @property
+    def _timetables(self) -> list[Timetable]:
+        """The plans of its queries."""
+        return [self._times]
+
+    def _open_answers(self, copied: Monitor) -> pa.Table:
+        """Return the answers at the next moment of each query, which its plan determines."""
+        found, known, newest = [MonitorBase.answers(copied)], set[str](), self._intake.newest
+        while newest is not None and len(known) < len(self.queries):
+            moment = copied.next_time
+            if moment is None or moment > newest + max(query.window.size for query in self.queries):
+                break
+            copied._intake.newest = moment
+            copied._move_time()
+            answered = {name for times in copied._timetables for name in times.answered_at(moment)}
+            table = MonitorBase.answers(copied)
+            found.append(table.filter(pc.is_in(table["query"], pa.array(sorted(answered - known), pa.string()))))
+            known |= answered
+        return pa.concat_tables(found, promote_options="permissive")
 
     @property
     def _now(self) -> int | None:

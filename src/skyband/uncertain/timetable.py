@@ -70,6 +70,10 @@ class Timetable:
         planned, moment = self._anchor + next(self.plan.upcoming(self._done)).time, self._next_moment
         return planned if moment is None else min(planned, moment)
 
+    def answered_at(self, moment: int) -> list[str]:
+        """Return the names of the queries whose last answer was at this moment."""
+        return [name for name, time in self._answered.items() if time == moment]
+
     def begin(self, first: int | None) -> None:
         """Start the plan with the first tuple, if it has not started yet."""
         if self._anchor is None and first is not None:

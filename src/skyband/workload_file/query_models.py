@@ -331,6 +331,12 @@ class AggregateSection(_CalendarQuery):
         description="For method: sketch instead of error: the number of keys held of each pane and group.",
         examples=[2000],
     )
+    half_life: Text | None = Field(
+        default=None,
+        description="The time after which a row counts half, for sum and count. Scores are as of the end of the "
+        "window.",
+        examples=["10 minutes"],
+    )
 
 
 class _EveryQuery(_WindowQuery):
