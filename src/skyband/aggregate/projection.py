@@ -59,6 +59,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         utc=source.is_instant(source.kind_of(at)),
         refuse_late=request.refuse_late,
         output=request.output,
+        old_scores=request.old_scores,
     )
     columns: dict[str, Any] = {_TIME: at, **{new: source.column(old) for new, old in returned.items()}, **id_column}
     columns |= {name: source.without_nan(column) for found in groups for name, column in found.items()}

@@ -32,6 +32,7 @@ from skyband.sharding.delivery import (
     Server,
     Wanted,
     clear_servers,
+    has_old_scores,
     output_of,
     parts_of,
     servers_among,
@@ -126,6 +127,7 @@ class JobStream:
             row_copies=True,
             sole_watermark=True,
             emission=stream.emission,
+            old_scores=has_old_scores(wanted),
         )
         answers = draft.assemble(None, counted).answers
         prepare(answers)
@@ -256,6 +258,7 @@ class JobStream:
             row_copies=True,
             sole_watermark=True,
             emission=stream.emission,
+            old_scores=has_old_scores(self.wanted),
             dead_letters=dead_letters,
             progress=None if before is None else before.progress,
             before=None if before is None else before.plan,
