@@ -68,7 +68,11 @@ class FolderShow:
         self._failed: dict[Path, str] = {}  # by file: the last error, to log it once
         self._partial: set[Path] = set()  # files of which the history has only a part, or nothing
         self.history.archive = FolderArchive(
-            self._contents, lambda: dict(self._seen), lambda: set(self._partial), self._is_incomplete
+            self._contents,
+            lambda: dict(self._seen),
+            lambda: set(self._partial),
+            self._is_incomplete,
+            lambda: self.history.has_lost_lines,
         )
         self._unsettled = False  # whether files must be read again, because labels or groups of queries changed
         self._shape: tuple[int, Mapping[str, QueryInfo]] = (0, {})

@@ -84,7 +84,7 @@ _OPERATIONS = {
     ),
     "windows": _Operation(
         "The windows in the history",
-        "The moments of the windows, newest first. `dropped` more are no longer in memory. `next` is the value of "
+        "The moments of the windows, newest first. `dropped` more cannot be read. `next` is the value of "
         "`before` for the next page.",
         (_QUERY, _GROUP, _limit("Windows per page."), _Parameter("before", "Only windows before it.", "500")),
         {
@@ -108,7 +108,8 @@ _OPERATIONS = {
     "answers": _Operation(
         "The rows of several windows",
         "All columns of the rows, oldest window first; as an Arrow stream if the request accepts it. `next` is the "
-        "value of `from` for the next page; an Arrow stream has it in the metadata of its schema.",
+        "value of `from` for the next page, and `dropped` the number of windows before the returned ones that cannot "
+        "be read; an Arrow stream has both in the metadata of its schema.",
         (
             _QUERY,
             _GROUP,
@@ -117,7 +118,7 @@ _OPERATIONS = {
             _Parameter("format", "json, arrow, csv or parquet.", "csv"),
             _limit("Windows per page."),
         ),
-        {"columns": ["query", "rank", "score"], "rows": [["big", 1, 191.5]], "next": None},
+        {"columns": ["query", "rank", "score"], "rows": [["big", 1, 191.5]], "next": None, "dropped": 0},
         ("application/json", ARROW),
     ),
     "rank": _Operation(
@@ -129,9 +130,15 @@ _OPERATIONS = {
     ),
     "ranks": _Operation(
         "The ranks of one entity over time",
-        "Its rank and score in the newest windows, oldest first; null where it is not among the k best.",
+        "Its rank and score in the newest windows, oldest first; null where it is not among the k best. `dropped` is "
+        "the number of windows that cannot be read, in total and directly before each window.",
         (_QUERY, _ID, _GROUP, _Parameter("last", "The number of windows.", 100, kind="integer")),
-        {"query": "big", "id": "t-17", "windows": [{"moment": _WINDOW["moment"], "rank": 1, "score": 191.5}]},
+        {
+            "query": "big",
+            "id": "t-17",
+            "windows": [{"moment": _WINDOW["moment"], "rank": 1, "score": 191.5, "dropped": 0}],
+            "dropped": 0,
+        },
     ),
     "changes": _Operation(
         "Windows that are new since a cursor",
