@@ -100,7 +100,7 @@ class FolderArchive:
             return self._lines.newest.get(name, {})
 
     def spans(self, name: str, key: str, moments: Sequence[int]) -> dict[int, WindowSpan]:
-        """Read the windows of some moments, each file once. A window is left out if its file changes meanwhile."""
+        """Read the windows of some moments, each file once. A window whose file changes meanwhile is skipped."""
         parts: dict[int, list[tuple[pa.Table, WindowSlice]]] = {}
         for path, found in self._indexed().items():
             known = found.get((name, key))

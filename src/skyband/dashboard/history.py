@@ -76,7 +76,7 @@ class Archive(Protocol):
         """Return all windows of a query and group, by moment; nothing if the history has them all."""
 
     def spans(self, name: str, key: str, moments: Sequence[int]) -> Mapping[int, WindowSpan]:
-        """Read the windows of some moments; those that cannot be read are left out."""
+        """Read the windows of some moments; those that cannot be read are skipped."""
 
     def lines(self, name: str) -> Mapping[str, int]:
         """Return the newest moment of each group that the history may not hold, by its key."""
