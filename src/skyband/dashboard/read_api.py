@@ -24,7 +24,7 @@ from skyband.dashboard.board_state import Show
 from skyband.dashboard.boards import plain_column
 from skyband.dashboard.change_log import LostCursorError
 from skyband.dashboard.events import HEARTBEAT, EventStream, Notifier
-from skyband.dashboard.openapi import ARROW, openapi
+from skyband.dashboard.openapi import ARROW, FORMATS, openapi
 from skyband.dashboard.parameters import group_of, moment_in, number_of, query_of, text_of
 from skyband.dashboard.response_cache import EXPORTED, JSON, Content, Entry, ResponseCache, respond
 from skyband.dashboard.shared_changes import Found, Position, SharedChanges
@@ -39,7 +39,6 @@ MOST_CHANGES = 1000
 MOST_NEIGHBOURS = 100
 MOST_GROUPS = 10_000
 LONGEST_WAIT = 60
-FORMATS = ("json", "arrow", *EXPORTED)
 Reader = Callable[[Request], Content]
 
 
