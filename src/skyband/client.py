@@ -75,17 +75,23 @@ class Client:
         start: str | int | None = None,
         end: str | int | None = None,
     ) -> pa.Table:
-        """Return the rows of all windows whose moments are between `start` and `end`, as an Arrow table."""
+        """Return the rows of all windows whose moments are between `start` and `end`, as an Arrow table.
+
+        The metadata of its schema has ``dropped``: how many windows between them the server cannot read any more.
+        """
         import pyarrow as pa  # noqa: PLC0415 - other methods do not need it
 
-        tables = []
+        tables, dropped = [], 0
         while True:
             asked = {"query": query, "group": group, "from": start, "to": end}
             with self._open("answers", asked, ARROW) as response:
                 tables.append(pa.ipc.open_stream(response.read()).read_all())
-            start = ((tables[-1].schema.metadata or {}).get(b"next") or b"").decode() or None
+            notes = tables[-1].schema.metadata or {}
+            start, dropped = notes.get(b"next", b"").decode() or None, dropped + int(notes.get(b"dropped", 0))
             if start is None:
-                return pa.concat_tables([one.replace_schema_metadata() for one in tables], promote_options="permissive")
+                plain = [one.replace_schema_metadata() for one in tables]
+                whole = pa.concat_tables(plain, promote_options="permissive")
+                return whole.replace_schema_metadata({"dropped": str(dropped)})
 
     def rank(
         self,
@@ -101,7 +107,10 @@ class Client:
     def ranks(
         self, query: str, entity: Any, group: Sequence[Any] | None = None, last: int = 100
     ) -> list[dict[str, Any]]:
-        """Return the rank and score of an entity in the newest windows, oldest first."""
+        """Return the rank and score of an entity in the newest windows, oldest first.
+
+        ``dropped`` of each is the number of windows directly before it that the server cannot read any more.
+        """
         found: list[dict[str, Any]] = self._get("ranks", query=query, id=_id(entity), group=group, last=last)["windows"]
         return found
 

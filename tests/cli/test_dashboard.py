@@ -71,7 +71,7 @@ def test_the_answers_of_a_file_are_served(folder):
 def test_serve_needs_a_folder(folder):
     done = skyband("serve", "skyband.yaml", cwd=folder)
     assert done.returncode == 2
-    assert "got 0 folders in the sinks of" in done.stderr
+    assert "got 0 folders and tables in the sinks of" in done.stderr
 
 
 def test_it_never_meets_spark(folder):
@@ -89,7 +89,7 @@ def test_it_never_meets_spark(folder):
     [
         (
             ["page", "--answers", "nowhere"],
-            "--answers must be a folder of Parquet files, such as the path of a parquet sink, got 'nowhere'.",
+            "such as the path of a parquet sink, or of a Delta or Iceberg table, got 'nowhere'.",
         ),
         (["page", "--answers", "answers", "--at", "port"], "--at must be a port such as 8765 or an address"),
         (["page", "--answers", "answers", "--at", "127.0.0.1:70000"], "got '127.0.0.1:70000'. Nothing was started."),

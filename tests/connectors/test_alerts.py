@@ -20,6 +20,16 @@ QUERIES = """
   - {name: all, k: 4, size: 60 seconds, slide: 20 seconds, by: v}
   - {name: low, k: 3, size: 60 seconds, slide: 20 seconds, by: v, order: asc}
 """
+OTHERS = {  # scores that change while a row is held
+    "half_life": """
+  - {name: all, k: 4, size: 60 seconds, slide: 20 seconds, by: v, half_life: 30 seconds}
+  - {name: low, k: 3, size: 60 seconds, slide: 20 seconds, by: v, order: asc, half_life: 50 seconds}
+""",
+    "aggregate": """
+  - {name: all, type: aggregate, k: 2, size: 60 seconds, slide: 20 seconds, key: [r, g], aggregate: min, value: v}
+  - {name: low, type: aggregate, k: 2, size: 60 seconds, slide: 5 seconds, key: [r, g], aggregate: count, order: asc}
+""",
+}
 WHEN = ["enters top 2", "leaves top 2", "leader changes", "score > 6"]
 
 
@@ -70,9 +80,9 @@ def receiver(**how):
         found.close()
 
 
-def file_of(folder, url, retry):
+def file_of(folder, url, retry, queries=QUERIES):
     sinks = f"[{{type: memory}}, {{type: alerts, when: {json.dumps(WHEN)}, url: '{url}', retry: {retry}}}]"
-    (folder / "work.yaml").write_text(f"{STREAM}queries:{QUERIES}sinks: {sinks}\nengine: {{checkpoint: state}}\n")
+    (folder / "work.yaml").write_text(f"{STREAM}queries:{queries}sinks: {sinks}\nengine: {{checkpoint: state}}\n")
     return sb.read_workload(folder / "work.yaml")
 
 
@@ -84,7 +94,7 @@ def expected(answers):
         before: list[tuple] = []
         for end in sorted({row["window_end"] for row in rows}):
             now = [
-                (row["id"], row["score"])
+                (identity_of(row), row["score"])
                 for row in sorted((r for r in rows if r["window_end"] == end), key=lambda r: r["rank"])
             ]
             old, new = ([one[0] for one in ranked] for ranked in (before, now))
@@ -92,9 +102,14 @@ def expected(answers):
             found |= {(name, end.isoformat(), "leaves top 2", id_) for id_ in set(old[:2]) - set(new[:2])}
             if old and new[0] != old[0]:
                 found.add((name, end.isoformat(), "leader changes", new[0]))
-            found |= {(name, end.isoformat(), "score > 6", id_) for id_, score in now if id_ not in old and score > 6}
+            over = {id_ for id_, score in before if score > 6}
+            found |= {(name, end.isoformat(), "score > 6", id_) for id_, score in now if score > 6 and id_ not in over}
             before = now
     return found
+
+
+def identity_of(row):
+    return row["id"] if "id" in row else (row["r"], row["g"])
 
 
 def ended(running):
@@ -104,7 +119,7 @@ def ended(running):
 
 def what(alert):
     end = alert["window_end"].replace("Z", "+00:00")
-    return alert["query"], end, alert["when"], alert["row"]["id"]
+    return alert["query"], end, alert["when"], identity_of(alert["row"])
 
 
 def checked(received, keys, answers):
@@ -124,16 +139,26 @@ def test_a_receiver_that_fails_and_loses_responses(tmp_path):
         checked(hook.received, hook.keys, running.memory("s"))
 
 
-@pytest.mark.parametrize("on", ["local", pytest.param("spark", marks=pytest.mark.slow)])
-def test_a_receiver_that_dies_stops_the_run_and_loses_nothing(tmp_path, on, request):
+@pytest.mark.parametrize(
+    ("on", "family"),
+    [
+        ("local", "topk"),
+        pytest.param("spark", "topk", marks=pytest.mark.slow),
+        ("local", "aggregate"),
+        pytest.param("local", "half_life", marks=pytest.mark.long),
+        *(pytest.param("spark", family, marks=pytest.mark.long) for family in OTHERS),
+    ],
+)
+def test_a_receiver_that_dies_stops_the_run_and_loses_nothing(tmp_path, on, family, request):
     """The run is started again with another receiver: it knows which windows came before."""
     write(tmp_path / "in", tables(4))
     spark = {} if on == "local" else {"spark": request.getfixturevalue("spark")}
     begin = run_local if on == "local" else run
+    queries = OTHERS.get(family, QUERIES)
     received, keys, answers = [], [], []
     for most in (11, 10**9):
         with receiver(most=most) as hook:
-            running = begin(file_of(tmp_path, hook.url, "0 seconds"), "stream", **spark)
+            running = begin(file_of(tmp_path, hook.url, "0 seconds", queries), "stream", **spark)
             if most == 11:
                 with pytest.raises(Exception, match="no alert is lost"):  # on Spark, in an error of Spark
                     ended(running)
@@ -145,7 +170,7 @@ def test_a_receiver_that_dies_stops_the_run_and_loses_nothing(tmp_path, on, requ
     whole.mkdir()
     write(whole / "in", tables(4))
     with receiver() as other:
-        again = run_local(file_of(whole, other.url, "0 seconds"), "stream")
+        again = run_local(file_of(whole, other.url, "0 seconds", queries), "stream")
         again.finish()
         assert again.await_end(300)
         answers = again.memory("s")

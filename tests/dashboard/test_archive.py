@@ -12,7 +12,7 @@ from skyband.dashboard.archive import FolderArchive, _newest_moment
 from skyband.dashboard.boards import board, moments
 from skyband.dashboard.folder import FolderShow
 from skyband.dashboard.history import History
-from skyband.dashboard.read_views import window_table
+from skyband.dashboard.read_views import ranks_of, window_table
 from skyband.dashboard.wire import group_key
 from tests.dashboard.asking import served
 from tests.dashboard.making import MINUTE, answers
@@ -59,7 +59,8 @@ def test_every_window_of_the_files_can_be_read(folder, limits):
             [f"a{wanted[place - 1]}-{rank}" for rank in range(3)] if place else []
         )
     assert board(store, "q", key, 10 * MINUTE) is None
-    rows, rest = window_table(store, "q", key, (15 * MINUTE, 25 * MINUTE), 5)
+    rows, rest, dropped = window_table(store, "q", key, (15 * MINUTE, 25 * MINUTE), 5)
+    assert dropped == 0
     assert (rows["id"].to_pylist()[::3], rest) == ([f"a{minute}-0" for minute in range(15, 20)], 21 * MINUTE)
 
 
@@ -163,3 +164,94 @@ def test_the_newest_moment_of_a_file_is_in_its_statistics(tmp_path, kind):
     write(pa.table({"window_end": times.cast(pa.string()), "rank": [1] * 60}), tmp_path / "y.parquet")
     assert _newest_moment(tmp_path / "y.parquet") is None
     assert _newest_moment(tmp_path / "none.parquet") is None
+
+
+@pytest.mark.parametrize("limits", [{"most_windows": 20}, {"most_bytes": 60_000}, {}])
+def test_the_ranks_of_one_entity_are_those_of_all_files(folder, limits):
+    """One entity is in every window of a group, at another place each time."""
+    rng = np.random.default_rng(4)
+    places = {minute: int(rng.integers(0, 4)) for minute in range(WINDOWS) if minute % 10}
+    for part in range(4):
+        windows = []
+        for minute in range(part * 100, part * 100 + 100):
+            if minute % 10:
+                ids = ["x", "y", "z"]
+                ids[places[minute] : places[minute] + 1] = ["me"]  # place 3: after the end, so it is cut off
+                windows.append(("q", "a", minute, [(one, 9.0 - at) for at, one in enumerate(ids[:3])]))
+                windows.append(("q", "b", minute, [("me", 1.0)]))
+        write(answers(windows, groups=True), folder / f"part-{part}.parquet")
+    show = limited(folder, **limits)
+    for last in (1, 7, 150, 1000):
+        found = ranks_of(show.history, "q", group_key(["a"]), "me", last)
+        minutes = sorted(places)[-last:]
+        assert [(one["rank"], one["score"], one["dropped"]) for one in found["windows"]] == [
+            (places[minute] + 1, 9.0 - places[minute], 0) if places[minute] < 3 else (None, None, 0)
+            for minute in minutes
+        ]
+        assert found["dropped"] == 0
+
+
+def test_windows_that_memory_has_no_room_for_are_counted():
+    """Without files there is nothing to read them from."""
+    history = History(most_windows=20)
+    for minute in range(1, 100):
+        history.put(minute, "s", answers([("q", "a", minute, [("me", 1.0)])]))
+        history.settle()
+    held = [window.moment // MINUTE for window in history.line("q")]
+    assert len(held) <= 20
+    gaps = [now - before - 1 for before, now in zip([0, *held], held, strict=False)]
+    for last in (5, 1000):
+        found = ranks_of(history, "q", None, "me", last)
+        assert [one["dropped"] for one in found["windows"]] == gaps[-last:]
+        assert found["dropped"] == sum(gaps[-last:])
+    rows, rest, dropped = window_table(history, "q", None, (None, None), 1000)
+    assert (rows.num_rows, rest, dropped) == (len(held), None, 99 - len(held))
+    parts = [window_table(history, "q", None, (low * MINUTE, None), 3) for low in held[::3]]
+    assert sum(part.dropped for part in parts) == dropped  # each gap is of one page
+
+
+def test_a_file_that_is_removed_while_it_is_read_is_counted(folder, monkeypatch):
+    show = limited(folder, most_windows=20)
+    read = FolderArchive._read
+
+    def removed(self, path, moments):
+        return None if moments is not None and path.name == "part-1.parquet" else read(self, path, moments)
+
+    monkeypatch.setattr(FolderArchive, "_read", removed)
+    found = ranks_of(show.history, "q", group_key(["a"]), "nobody", 1000)
+    held = {one["moment"] for one in found["windows"]}
+    assert (len(held) + found["dropped"], found["dropped"]) == (360, 360 - len(held))
+    assert found["dropped"] > 50
+    after = next(one for one in found["windows"] if one["dropped"])
+    assert after["dropped"] > 1
+
+
+@pytest.mark.parametrize("lost", ["unread", "no room"])
+def test_groups_that_only_files_have_are_known(folder, lost):
+    old = [("q", f"only {number:03}", 3, [(f"o{number}", 5.0)]) for number in range(300)]
+    write(answers(old, groups=True), folder / "part-9.parquet")
+    os.utime(folder / "part-9.parquet", (10**9, 10**9))
+    if lost == "unread":
+        show = FolderShow(folder)
+        show._most = 10_000  # bytes: of the files, only the newest fits
+    else:
+        show = FolderShow(folder, history=History(most_bytes=40_000))
+    show.scan()
+    with served(show) as page:
+        found = page.get("v1/groups", query="q", limit=1000)
+        assert found["total"] == 302
+        assert found["groups"][:2] == [["a"], ["b"]]
+        assert sorted(found["groups"][2:]) == [[f"only {number:03}"] for number in range(300)]
+        assert page.get("v1/groups", query="q", like="ONLY 29")["total"] == 10
+        window = page.get("v1/window", query="q", group='["only 007"]')
+        assert (window["group"], window["moment"], window["is_newest"]) == (
+            ["only 007"],
+            "1970-01-01T00:03:00+00:00",
+            True,
+        )
+        assert [row["id"] for row in window["rows"]] == ["o7"]
+        assert page.get("v1/ranks", query="q", group='["only 007"]', id="o7")["windows"][0]["rank"] == 1
+        assert page.get("v1/answers", query="q", group='["only 008"]')["rows"][0][-1] == "o8"
+        assert page.get("board", query="q", group='["only 009"]')["rows"][0]["id"] == "o9"
+        assert page.status("v1/window", query="q", group='["only 300"]')[0] == 404
+        assert page.status("v1/answers", query="q", group='["only 300"]')[0] == 404

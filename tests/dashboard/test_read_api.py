@@ -108,7 +108,10 @@ def test_rows_in_bulk_equal_the_answers(client, page, run):
     ]
     _, headers, content = page.raw("GET", "/api/v1/answers?query=largest&limit=2", Accept=ARROW)
     assert headers["content-type"] == ARROW
-    assert pa.ipc.open_stream(io.BytesIO(content)).schema.metadata == {b"next": b"2024-01-01T09:33:00+00:00"}
+    assert pa.ipc.open_stream(io.BytesIO(content)).schema.metadata == {
+        b"next": b"2024-01-01T09:33:00+00:00",
+        b"dropped": b"0",
+    }
 
 
 def test_the_rank_of_an_entity(client, run):

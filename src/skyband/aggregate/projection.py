@@ -66,6 +66,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         utc=source.is_instant(source.kind_of(at)),
         refuse_late=request.refuse_late,
         output=request.output,
+        old_scores=request.old_scores,
     )
     columns: dict[str, Any] = {_TIME: at, **{new: source.column(old) for new, old in returned.items()}, **id_column}
     columns |= {own_name(name): source.column(old) for name, old in own_groups.items()}

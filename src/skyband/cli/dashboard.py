@@ -14,7 +14,10 @@ from rich.console import Console
 
 from skyband.cli.signals import StopSignals
 from skyband.cli.terminal import console
+from skyband.connectors.delta import DeltaSink
 from skyband.connectors.files import ParquetSink
+from skyband.connectors.iceberg import IcebergSink
+from skyband.connectors.table_snapshots import IcebergSnapshot, TableSnapshot
 from skyband.dashboard.board_state import LiveShow
 from skyband.dashboard.connections import address_of
 from skyband.dashboard.control import RunControl
@@ -123,8 +126,8 @@ def serve_folder(
     """Serve the read API of a folder's answers until a stop is requested, or for `seconds`."""
     check_installed()
     file = None if workload is None else read_workload(workload)
-    folder = answers or _only_folder(file)
-    with _folder_server(folder, file, at, readers, read_first=True) as (server, stop):
+    folder, table = (answers, None) if answers is not None else _only_place(file)
+    with _folder_server(folder, file, at, readers, read_first=True, table=table) as (server, stop):
         base, _, token = server.url.partition("#")
         with_token = f" (with the header Authorization: Bearer {token.removeprefix('token=')})" if token else ""
         _serve(
@@ -132,26 +135,43 @@ def serve_folder(
         )
 
 
-def _only_folder(file: WorkloadFile | None) -> Path:
-    """Return the folder of the only parquet sink of a workload file."""
-    folders = [] if file is None else [Path(sink.path) for sink in file.sinks if isinstance(sink, ParquetSink)]
-    if len(set(folders)) == 1:
-        return folders[0]
-    found = "no workload file" if file is None else f"{len(set(folders))} folders in the sinks of {file.path}"
+def _only_place(file: WorkloadFile | None) -> tuple[Path, TableSnapshot | None]:
+    """Return the folder of the answers of a workload file, and their table if a catalog knows it."""
+    folders: dict[Path, None] = {}
+    tables: dict[str, IcebergSink] = {}
+    for sink in () if file is None else file.sinks:
+        for stream in () if file is None else file.streams:
+            if sink.output == "answers" and isinstance(sink, ParquetSink | DeltaSink):
+                folders[Path(sink.path.replace("{stream}", stream))] = None
+            elif sink.output == "answers" and isinstance(sink, IcebergSink):
+                tables[sink.table.replace("{stream}", stream)] = sink
+    if len(folders) + len(tables) == 1:
+        for name, sink in tables.items():
+            table = IcebergSnapshot(name, sink.catalog_name or "default", sink.properties)
+            return table.folder, table
+        return next(iter(folders)), None
+    count = len(folders) + len(tables)
+    found = "no workload file" if file is None else f"{count} folders and tables in the sinks of {file.path}"
     raise InvalidInputError(
-        f"serve needs the folder of the answers, got {found}. Give a workload file with one parquet sink, or --answers "
-        "DIR. Nothing was started."
+        f"serve needs the folder of the answers, got {found}. Give a workload file with one parquet, delta or iceberg "
+        "sink, or --answers DIR. Nothing was started."
     )
 
 
 @contextmanager
 def _folder_server(
-    folder: Path, file: WorkloadFile | None, at: str | None, readers: int, *, read_first: bool = False
+    folder: Path,
+    file: WorkloadFile | None,
+    at: str | None,
+    readers: int,
+    *,
+    read_first: bool = False,
+    table: TableSnapshot | None = None,
 ) -> Iterator[tuple[PageServer, threading.Event]]:
     """Serve a folder of answers in this process, which has no other use for its descriptors."""
     with (
         StopSignals() as signals,
-        FolderShow(folder, file) as show,
+        FolderShow(folder, file, table=table) as show,
         PageServer(show, address_of(at, "--at"), "--at", readers, share=2, raise_limit=True) as server,
     ):
         signals.defer()

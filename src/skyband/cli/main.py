@@ -156,7 +156,7 @@ def _page_options(page: bool, at: str | None, open_it: bool, *, allow_control: b
 
 @app.command("page")
 def page_of_answers(
-    answers: Annotated[Path, typer.Option(help="The folder with the Parquet files of a finished or running job.")],
+    answers: Annotated[Path, typer.Option(help="The folder of the answers of a job: Parquet files, or a table.")],
     workload: Annotated[
         Path | None, typer.Option(help="The workload file of these answers. Adds names, k and plans.")
     ] = None,
@@ -173,9 +173,12 @@ def page_of_answers(
 @app.command()
 def serve(
     file: Annotated[
-        Path | None, typer.Argument(help="The workload file of the answers. Its parquet sink has the folder.")
+        Path | None,
+        typer.Argument(help="The workload file of the answers, with a parquet, delta or iceberg sink."),
     ] = None,
-    answers: Annotated[Path | None, typer.Option(help="The folder with the Parquet files of the answers.")] = None,
+    answers: Annotated[
+        Path | None, typer.Option(help="The folder with the Parquet files, or the table, of the answers.")
+    ] = None,
     at: Annotated[str | None, typer.Option(help="Serve on this port of loopback or at this HOST:PORT.")] = None,
     readers: Annotated[int, typer.Option(help="Most connections at a time.", min=4, max=100_000)] = 1000,
     seconds: Annotated[float | None, typer.Option(help="Stop after this many seconds.")] = None,

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import socket
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import blake2b
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from skyband.connectors.alert_conditions import wrong_conditions
 from skyband.connectors.secrets import SecretsRule, shown_address
 from skyband.connectors.section import Wrong
 from skyband.connectors.server import GivenUpError, Patience, ServerSink
@@ -27,21 +26,10 @@ if TYPE_CHECKING:
     from skyband.queries import Query
     from skyband.sharding.delivery import Opening, Outlet
 
-__all__ = ["Alert", "AlertsSink", "alerts_of", "wrong_conditions"]
+__all__ = ["AlertsSink"]
 
-Row = Mapping[str, Any]
-Alert = dict[str, Any]
 TIMEOUT = 10.0  # seconds of one request
 _LOG = logging.getLogger("skyband.alerts")
-_TOP = re.compile(r"(enters|leaves) +top +([1-9]\d{0,8})")
-_SCORE = re.compile(r"score *(>=|<=|>|<) *([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)", re.IGNORECASE)
-_COMPARED: dict[str, Callable[[float, float], bool]] = {
-    ">": lambda score, limit: score > limit,
-    ">=": lambda score, limit: score >= limit,
-    "<": lambda score, limit: score < limit,
-    "<=": lambda score, limit: score <= limit,
-}
-_RULE = "must be 'enters top 3', 'leaves top 3', 'leader changes', or a limit such as 'score > 100'"
 
 
 class AlertsSink(ServerSink):
@@ -92,88 +80,14 @@ class AlertsSink(ServerSink):
         return Webhook(conditions, opening, self.url, headers, self.patience)
 
     @property
+    def reads_old_scores(self) -> bool:
+        """Conditions about scores compare them with those of the previous window."""
+        return True
+
+    @property
     def target(self) -> str:
         """The conditions and the address."""
         return f" when {', '.join(self.when)}{self.address}"
-
-
-def wrong_conditions(raw: Mapping[str, Any]) -> Wrong:
-    """Yield what is wrong with the conditions of a sink."""
-    given = raw.get("when")
-    for text in given if isinstance(given, list) else ():
-        if isinstance(text, str) and not _is_condition(text):
-            yield "when", f"{_RULE}, got {text!r}."
-
-
-def alerts_of(rows: pa.Table, conditions: Sequence[str], groups: Mapping[str, Sequence[str]]) -> Iterator[Alert]:
-    """Yield the alerts of rows that are changes. `groups` has the group columns of each query.
-
-    The key of an alert depends on its content only, so that a repeated micro-batch gives the same keys.
-
-    >>> import pyarrow as pa
-    >>> rows = pa.table({"query": ["q", "q"], "window_end": [10, 10], "rank": [1, None], "score": [7.5, 5.0],
-    ...                  "id": ["b", "a"], "change": ["entered", "left"], "old_rank": [None, 1]})
-    >>> found = alerts_of(rows, ["enters top 3", "leader changes"], {"q": ()})
-    >>> [(alert["when"], alert["row"]["id"]) for alert in found]
-    [('enters top 3', 'b'), ('leader changes', 'b')]
-    """
-    from skyband.data.json_lines import json_rows
-    from skyband.queries.answer_schema import moment_of
-
-    moment = moment_of(rows.column_names)
-    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in json_rows(rows):
-        if row.get("change") is not None:
-            group = tuple(str(row.get(name)) for name in groups.get(row["query"], ()))
-            found.setdefault((row["query"], group, row[moment]), []).append(row)
-    for (query, _, end), changes in found.items():
-        named = {name: changes[0].get(name) for name in groups.get(query, ())}
-        for condition in conditions:
-            for changed, before in _meeting(condition, changes):
-                content = {
-                    "query": query,
-                    "group": named,
-                    moment: end,
-                    "when": condition,
-                    "row": _own(changed, (*named, moment)),
-                    "before": None if before is None else _own(before, (*named, moment)),
-                }
-                digest = blake2b(json.dumps(content, sort_keys=True, default=str).encode(), digest_size=16)
-                yield {"key": digest.hexdigest(), **content}
-
-
-def _own(row: Row, shared: Sequence[str]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in ("query", "window_start", *shared)}
-
-
-def _is_condition(text: str) -> bool:
-    return text == "leader changes" or any(one.fullmatch(text) for one in (_TOP, _SCORE))
-
-
-def _meeting(condition: str, changes: Sequence[Row]) -> Iterator[tuple[Row, Row | None]]:
-    """Yield the changes of a window that meet a condition; for a new leader, also the row that led before."""
-    if condition == "leader changes":
-        leader = next((row for row in changes if row["rank"] == 1), None)
-        before = next((row for row in changes if row["old_rank"] == 1), None)
-        # The first leader of a stream follows no other.
-        if leader is not None and before is not None and leader is not before:
-            yield leader, before
-    elif found := _TOP.fullmatch(condition):
-        most = int(found[2])
-        for row in changes:
-            is_in, was_in = (rank is not None and rank <= most for rank in (_rank(row), row["old_rank"]))
-            if (is_in and not was_in) if found[1] == "enters" else (was_in and not is_in):
-                yield row, None
-    elif found := _SCORE.fullmatch(condition):
-        holds, limit = _COMPARED[found[1]], float(found[2])
-        for row in changes:
-            # The score of a row does not change, so only rows that enter can exceed the limit for the first time.
-            if row["change"] == "entered" and row["score"] is not None and holds(float(row["score"]), limit):
-                yield row, None
-
-
-def _rank(row: Row) -> int | None:
-    return None if row["change"] == "left" else row["rank"]
 
 
 class _Alerts:
@@ -184,17 +98,19 @@ class _Alerts:
 
     def take(self, batch: int, rows: pa.Table) -> None:
         """Send the alerts of a micro-batch. A repeated micro-batch sends them again, with the same keys."""
+        from skyband.connectors.alert_rows import alerts_of
+
         for alert in alerts_of(rows, self._conditions, {query.name: query.groups for query in self._workload()}):
             self._send(alert)
 
-    def _send(self, alert: Alert) -> None:
+    def _send(self, alert: dict[str, Any]) -> None:
         raise NotImplementedError
 
 
 class LoggedAlerts(_Alerts):
     """Writes alerts to the log."""
 
-    def _send(self, alert: Alert) -> None:
+    def _send(self, alert: dict[str, Any]) -> None:
         _LOG.warning("alert %s", json.dumps(alert, ensure_ascii=False, default=str))
 
 
@@ -238,14 +154,18 @@ class Webhook(_Alerts):
     def close(self) -> None:
         """Every request has its own connection."""
 
-    def _send(self, alert: Alert) -> None:
+    def _send(self, alert: dict[str, Any]) -> None:
         body = json.dumps(alert, ensure_ascii=False, default=str).encode()
         headers = {"Content-Type": "application/json", "Idempotency-Key": alert["key"], **self._headers}
         request = urllib.request.Request(self._url, body, headers, method="POST")
 
         def post() -> None:
-            with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
-                response.read(1 << 16)
+            try:
+                with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+                    response.read(1 << 16)
+            except urllib.error.HTTPError as error:
+                error.close()  # its connection
+                raise
 
         self._attempt(post)
 

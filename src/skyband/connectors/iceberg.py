@@ -106,14 +106,11 @@ class IcebergSink(SinkModel):
         """Return a writer to the table."""
         from skyband.connectors.iceberg_writer import IcebergWriter
 
-        properties = {**self.options, "uri": self.catalog}
-        if self.warehouse is not None:
-            properties["warehouse"] = self.warehouse if has_scheme(self.warehouse) else f"file://{self.warehouse}"
         return IcebergWriter(
             self.table.replace("{stream}", opening.stream),
             f"{opening.stream}.{self.output}",
             opening.queries(self.queries),
-            properties=properties,
+            properties=self.properties,
             catalog=self.catalog_name or "default",
             retry=seconds(self.retry or "60 seconds"),
             by_tasks=self.writers == "tasks",
@@ -125,6 +122,14 @@ class IcebergSink(SinkModel):
         catalog = f"{_SQLITE}{absolute(file, folder)}" if self.catalog.startswith(_SQLITE) else self.catalog
         warehouse = None if self.warehouse is None else absolute(self.warehouse, folder)
         return self.model_copy(update={"catalog": catalog, "warehouse": warehouse})
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The properties of pyiceberg's catalog."""
+        found = {**self.options, "uri": self.catalog}
+        if self.warehouse is not None:
+            found["warehouse"] = self.warehouse if has_scheme(self.warehouse) else f"file://{self.warehouse}"
+        return {name: str(value) for name, value in found.items()}
 
     @property
     def place(self) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from skyband.connectors.alerts import alerts_of, wrong_conditions
+from skyband.connectors.alert_conditions import wrong_conditions
 from skyband.connectors.envelope import Envelope, added_columns, envelope_rules
 from skyband.connectors.file_formats import Format
 from skyband.connectors.kafka_values import Part, Servers, Starting, Topic, Topics
@@ -237,6 +237,11 @@ class KafkaSink(SinkModel):
             if not option.startswith("kafka."):
                 yield ("options", option), "is not an option of the Kafka client; those begin with kafka."
 
+    @property
+    def reads_old_scores(self) -> bool:
+        """Whether it sends alerts."""
+        return self.when is not None
+
     def open(self, opening: Opening) -> TopicWriter:
         """Return a writer to the topic."""
         return TopicWriter(self, opening)
@@ -289,6 +294,8 @@ class TopicWriter:
 
 def _alerts(rows: pa.Table, when: Sequence[str], groups: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
     """Yield the key and value of each alert."""
+    from skyband.connectors.alert_rows import alerts_of
+
     for alert in alerts_of(rows, when, groups):
         yield alert["key"], _json(alert)
 

@@ -52,6 +52,11 @@ class SinkModel(Kind):
         examples=[["big"]],
     )
 
+    @property
+    def reads_old_scores(self) -> bool:
+        """Whether it receives the score in the previous window with each change."""
+        return False
+
     def open(self, opening: Opening) -> Outlet | None:
         """Return the writer for the answers of a stream; None if the running program displays them itself."""
         raise NotImplementedError

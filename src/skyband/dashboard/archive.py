@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from operator import index
 from pathlib import Path
@@ -34,18 +34,34 @@ class _Indexed(NamedTuple):
     windows: dict[tuple[str, str], Any]
 
 
+class _Lines(NamedTuple):
+    """The newest moments of groups, by query and key of the group."""
+
+    of: object  # the files and the state of the index
+    newest: dict[str, dict[str, int]]
+
+
 class FolderArchive:
     """The windows of all files of a folder, also those that the history does not hold. Thread-safe.
 
     A file is indexed when it is first needed: its columns of queries, groups and moments are read once. `files` returns
     the files with their status; `unread` those of which the history has only a part, or nothing; `is_needed` whether
-    any of their windows may be missing in the history.
+    any of their windows may be missing in the history, and `has_lost_lines` whether all windows of a group may be, also
+    of files that were read.
     """
 
     def __init__(
-        self, contents: Contents, files: Files, unread: Callable[[], Collection[Path]], is_needed: Callable[[], bool]
+        self,
+        contents: Contents,
+        files: Files,
+        unread: Callable[[], Collection[Path]],
+        is_needed: Callable[[], bool],
+        has_lost_lines: Callable[[], bool] = lambda: False,
     ) -> None:
         self._contents, self._files, self._unread, self._is_needed = contents, files, unread, is_needed
+        self._has_lost_lines = has_lost_lines
+        self._built = 0  # changes of the index
+        self._lines = _Lines(None, {})
         self._index: dict[Path, _Indexed] = {}
         self._newest: dict[Path, tuple[Any, int | None]] = {}  # by file: its status, and its newest moment if known
         self._lock = threading.Lock()
@@ -66,22 +82,38 @@ class FolderArchive:
             for moment, start, count in zip(moments.tolist(), starts.tolist(), counts.tolist(), strict=True)
         ]
 
-    def window(self, name: str, key: str, moment: int) -> WindowSpan | None:
-        """Read one window; None if no file has it, or if its file changes at this moment."""
-        parts: list[tuple[pa.Table, WindowSlice]] = []
+    def lines(self, name: str) -> Mapping[str, int]:
+        """Return the newest moment of each group that the history may not hold, by its key."""
+        unread = self._unread()
+        if not unread and not self._has_lost_lines():
+            return {}
+        index = self._indexed(None if self._has_lost_lines() else unread)
+        with self._lock:
+            of = (self._built, frozenset(index))
+            if self._lines.of != of:
+                newest: dict[str, dict[str, int]] = {}
+                for found in index.values():
+                    for (query, key), rows in found.items():
+                        held, moment = newest.setdefault(query, {}), int(rows[:, 0].max())
+                        held[key] = max(held.get(key, moment), moment)
+                self._lines = _Lines(of, newest)
+            return self._lines.newest.get(name, {})
+
+    def spans(self, name: str, key: str, moments: Sequence[int]) -> dict[int, WindowSpan]:
+        """Read the windows of some moments, each file once. A window whose file changes meanwhile is skipped."""
+        parts: dict[int, list[tuple[pa.Table, WindowSlice]]] = {}
         for path, found in self._indexed().items():
-            if (name, key) in found and moment in found[name, key][:, 0]:
-                rows = self._read(path, moment)
-                if rows is not None:
-                    slices = [one for one in cut(rows, self._info) if (one.query, one.key) == (name, key)]
-                    parts += [
-                        (rows.slice(one.begin, one.stop - one.begin), one) for one in slices if one.moment == moment
-                    ]
-        if not parts:
-            return None
-        whole = pa.concat_tables([rows for rows, _ in parts], promote_options="permissive").sort_by("rank")
-        part = parts[0][1]._replace(begin=0, stop=whole.num_rows)
-        return WindowSpan(Segment(("archive", name, key, moment), whole.combine_chunks()), part)
+            known = found.get((name, key))
+            mine = [] if known is None else sorted(set(known[:, 0].tolist()).intersection(moments))
+            rows = self._read(path, mine) if mine else None
+            if rows is None:
+                continue
+            for one in cut(rows, self._info):
+                if (one.query, one.key) == (name, key) and one.moment in mine:
+                    # A copy, so that the rows of other windows and groups are freed with the table.
+                    copied = rows.take(pa.array(range(one.begin, one.stop)))
+                    parts.setdefault(one.moment, []).append((copied, one))
+        return {moment: _span(pieces) for moment, pieces in parts.items()}
 
     def may_have_unread(self, moment: int) -> bool:
         """Return whether files that were not read completely may have windows at or after a moment.
@@ -100,26 +132,29 @@ class FolderArchive:
                     return True
             return False
 
-    def _indexed(self) -> dict[Path, dict[tuple[str, str], Any]]:
-        """Return the index of all files. Files that changed since are indexed again."""
+    def _indexed(self, only: Iterable[Path] | None = None) -> dict[Path, dict[tuple[str, str], Any]]:
+        """Return the index of all files, or of `only` these. Files that changed since are indexed again."""
         with self._lock:
             files, queries = self._files(), self._contents.queries
             for path in [path for path in self._index if path not in files]:
                 del self._index[path]
-            for path, seen in files.items():
+                self._built += 1
+            wanted = files if only is None else {path: files[path] for path in only if path in files}
+            for path, seen in wanted.items():
                 held = self._index.get(path)
                 if held is None or held.seen != seen or held.queries is not queries:
                     rows = self._read(path, None)
                     self._index[path] = _Indexed(seen, queries, {} if rows is None else _windows(rows, self._info))
-            return {path: one.windows for path, one in self._index.items()}
+                    self._built += 1
+            return {path: self._index[path].windows for path in wanted}
 
-    def _read(self, path: Path, moment: int | None) -> pa.Table | None:
-        """Read a file: the rows of one moment, or the columns of the index; None if it cannot be read."""
+    def _read(self, path: Path, moments: Sequence[int] | None) -> pa.Table | None:
+        """Read a file: the rows of some moments, or the columns of the index; None if it cannot be read."""
         contents = self._contents
         try:
-            columns = None if moment is not None else self._columns
+            columns = None if moments is not None else self._columns
             found = read_answers(
-                path, contents.source(path), contents.stream(path), ANY, contents.varying, columns, _only(path, moment)
+                path, contents.source(path), contents.stream(path), ANY, contents.varying, columns, _only(path, moments)
             )
             return contents.table(_labelled(found, contents))
         except Exception:  # the file was removed or replaced; the folder reports what is wrong with it
@@ -144,6 +179,15 @@ def _windows(rows: pa.Table, info: Any) -> dict[tuple[str, str], Any]:
         start = _NO_START if one.start is None else one.start
         found.setdefault((one.query, one.key), []).append((one.moment, start, one.stop - one.begin))
     return {key: np.array(values, np.int64) for key, values in found.items()}
+
+
+def _span(pieces: Sequence[tuple[pa.Table, WindowSlice]]) -> WindowSpan:
+    """Return one window, of rows of several files."""
+    whole, part = pieces[0][0], pieces[0][1]
+    if len(pieces) > 1:
+        whole = pa.concat_tables([rows for rows, _ in pieces], promote_options="permissive").sort_by("rank")
+    segment = Segment(("archive", part.query, part.key, part.moment), whole.combine_chunks())
+    return WindowSpan(segment, part._replace(begin=0, stop=whole.num_rows))
 
 
 def _newest_moment(path: Path) -> int | None:
@@ -181,15 +225,21 @@ def _labelled(found: FileAnswers, contents: Contents) -> FileAnswers:
     )
 
 
-def _only(path: Path, moment: int | None) -> Any:
-    """Return the filter of one moment; None for all."""
-    if moment is None:
+def _only(path: Path, moments: Sequence[int] | None) -> Any:
+    """Return the filter of some moments, in order; None for all."""
+    if moments is None:
         return None
     schema = pq.read_schema(path)
     column = moment_of(schema.names)
     kind = schema.field(column).type
     if pa.types.is_timestamp(kind):
-        return pc.field(column) == pa.scalar(moment, pa.timestamp("us", kind.tz)).cast(kind)
-    if pa.types.is_integer(kind):
-        return pc.field(column) == pa.scalar(moment, kind)
-    return None  # a date, or a type that needs conversion: the rows are selected afterwards
+        values = pa.array(moments, pa.timestamp("us", kind.tz)).cast(kind)
+    elif pa.types.is_integer(kind):
+        values = pa.array(moments, kind)
+    else:
+        return None  # a date, or a type that needs conversion: the rows are selected afterwards
+    field = pc.field(column)
+    if len(moments) == 1:
+        return field == values[0]
+    # Row groups are chosen by the bounds, which their statistics have.
+    return (field >= values[0]) & (field <= values[-1]) & field.isin(values)

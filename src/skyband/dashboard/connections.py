@@ -31,7 +31,10 @@ FEWEST = 4
 BACKLOG = 1024  # connections that the system holds until they are accepted; it may allow fewer
 PAUSE = 0.05  # seconds to wait if the reserved descriptor does not help
 _OUT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 21\r\n\r\ntoo many connections\n"
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: application/json\r\n"
+    b'Content-Length: 34\r\n\r\n{"error":"too many connections."}\n'
+)
 _QUIET = RateLimitedLog(logging.getLogger("skyband.dashboard"))
 Peer = tuple[str, int]
 

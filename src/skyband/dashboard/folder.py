@@ -1,6 +1,7 @@
 """Answers in a folder of Parquet files, followed while files are added, removed or replaced.
 
-One thread reads the folder and publishes each change atomically. Files that cannot be shown are skipped.
+One thread reads the folder and publishes each change atomically. Files that cannot be shown are skipped. In the folder
+of a table, the log of the table says which files count; all changes of a version are published at once.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ import logging
 import os
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from skyband.connectors.table_snapshots import TableSnapshot, snapshot_of
 from skyband.dashboard.archive import FolderArchive
 from skyband.dashboard.folder_contents import Contents, FileAnswers, is_partial, read_answers
 from skyband.dashboard.history import MOST_BYTES, History
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["FolderShow"]
 
 POLL = 0.25  # seconds
+POLL_TABLE = 1.0  # seconds; each time, the log or the catalog is read
 ROUNDS = 3  # full re-reads per scan; if the folder still changes, the next scan continues
+Item = tuple[str, str, pa.Table | None]  # the key, the stream and the rows of a file; None: it has none any more
 _LOG = logging.getLogger("skyband.dashboard")
 _QUIET = RateLimitedLog(_LOG)
 
@@ -44,17 +48,32 @@ class _Seen(NamedTuple):
 
 
 class FolderShow:
-    """The answers in a folder, from any writer. As a context manager, it follows the folder."""
+    """The answers in a folder, from any writer. As a context manager, it follows the folder.
+
+    `table` is the table in the folder; by default, it is recognized.
+    """
 
     live = False
     ended = False
     control: RunControl | None = None
 
-    def __init__(self, folder: Path, file: WorkloadFile | None = None, *, history: History | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        file: WorkloadFile | None = None,
+        *,
+        history: History | None = None,
+        table: TableSnapshot | None = None,
+    ) -> None:
         if not folder.is_dir():
             raise InvalidInputError(
-                f"--answers must be a folder of Parquet files, such as the path of a parquet sink, got {str(folder)!r}."
+                "--answers must be a folder of Parquet files, such as the path of a parquet sink, or of a Delta or "
+                f"Iceberg table, got {str(folder)!r}."
             )
+        self._table = snapshot_of(folder) if table is None else table
+        if self._table is not None:
+            folder = self._table.folder
+            self._table.files()  # what cannot be read is reported before anything is served
         self.title = folder.resolve().name or str(folder)
         self.history = history or History()
         self.version = 0
@@ -62,14 +81,19 @@ class FolderShow:
         self._most = MOST_BYTES
         known = {} if file is None else query_infos(file)
         only = next(iter(file.workloads)) if file is not None and len(file.workloads) == 1 else self.title
-        self._contents = Contents(folder, self.title, only, known)
+        self._contents = Contents(folder, self.title, only, known, is_table=self._table is not None)
         self.history.set_queries(known)
         self._seen: dict[Path, _Seen] = {}
         self._failed: dict[Path, str] = {}  # by file: the last error, to log it once
         self._partial: set[Path] = set()  # files of which the history has only a part, or nothing
         self.history.archive = FolderArchive(
-            self._contents, lambda: dict(self._seen), lambda: set(self._partial), self._is_incomplete
+            self._contents,
+            lambda: dict(self._seen),
+            lambda: set(self._partial),
+            self._is_incomplete,
+            lambda: self.history.has_lost_lines,
         )
+        self._changes: list[Item] | None = None  # of a version of the table, until all of them are known
         self._unsettled = False  # whether files must be read again, because labels or groups of queries changed
         self._shape: tuple[int, Mapping[str, QueryInfo]] = (0, {})
         self._scanning, self._lock = threading.Lock(), threading.Lock()
@@ -87,25 +111,28 @@ class FolderShow:
     def scan(self) -> int:
         """Read the changes in the folder once; return the number of files read or removed."""
         with self._scanning:
-            there = dict(self._files())
+            there = dict(self._files() if self._table is None else self._files_of(self._table))
             gone = [path for path in self._seen if path not in there]
+            fresh = [path for path, seen in there.items() if self._seen.get(path) != seen]
+            worth = self._newest(fresh, there)
+            self._changes = None if self._table is None else []
+            self._seen = dict(there)
             for path in gone:
-                del self._seen[path]
                 self._failed.pop(path, None)
                 self._partial.discard(path)
                 self._forget(path)
-            fresh = [path for path, seen in there.items() if self._seen.get(path) != seen]
-            worth = self._newest(fresh, there)
-            for path in fresh:
-                self._seen[path] = there[path]
             for path in set(fresh).difference(worth):
                 self._partial.add(path)
                 self._forget(path)
             for path in worth:
                 self._read(path)
+            changes, self._changes = self._changes or [], None
+            if changes and not self._unsettled:
+                self.history.put_all(changes, self._contents.queries)
+                changes = []
             for _ in range(ROUNDS):
                 if self._unsettled:
-                    self._reload(there)
+                    self._reload(there, changes)
                 self.history.settle()
                 if contested := self.history.contested():
                     self._separate([path for path in self._seen if str(path) in contested])
@@ -152,7 +179,20 @@ class FolderShow:
                 self.scan()
             except Exception as error:
                 _QUIET.warning("cannot read the folder %s (%r); retrying", self._folder, error)
-            self._closed.wait(POLL)
+            self._closed.wait(POLL if self._table is None else POLL_TABLE)
+
+    def _files_of(self, table: TableSnapshot) -> Iterator[tuple[Path, _Seen]]:
+        """Yield the files of the newest version of the table. They never change."""
+        for path in table.files():
+            if (held := self._seen.get(path)) is not None:
+                yield path, held
+                continue
+            try:
+                found = path.stat()
+            except OSError as error:
+                self._skip(path, error)
+                continue  # a later version may have removed it
+            yield path, _Seen(found.st_mtime_ns, found.st_size, found.st_ino)
 
     def _files(self) -> Iterator[tuple[Path, _Seen]]:
         """Yield the Parquet files below the folder, except hidden ones, which are still being written."""
@@ -182,7 +222,19 @@ class FolderShow:
         """Read a file and add it to the history, unless labels or groups changed and all files must be read again."""
         found = self._answers(path)
         if found is not None and not self._unsettled and (item := self._item(path, found)):
+            self._publish(item)
+
+    def _publish(self, item: Item) -> None:
+        """Pass answers to the history; those of a table together with the other changes of the version."""
+        if self._changes is None:
             self.history.put_all([item], self._contents.queries)
+            return
+        self._changes.append(item)
+        held = [place for place, (_, _, rows) in enumerate(self._changes) if rows is not None]
+        if len(held) > 1 and sum(rows.nbytes for _, _, rows in self._changes if rows is not None) > self._most:
+            key, stream, _ = self._changes[held[0]]  # the oldest; the archive reads it
+            self._changes[held[0]] = key, stream, None
+            self._partial.add(Path(key))
 
     def _answers(self, path: Path) -> FileAnswers | None:
         """Read a file's answers and learn its queries; return None if the file cannot be shown."""
@@ -210,7 +262,7 @@ class FolderShow:
         """Return whether the files have windows that the history does not hold."""
         return bool(self._partial) or self.history.has_dropped
 
-    def _item(self, path: Path, found: FileAnswers) -> tuple[str, str, pa.Table] | None:
+    def _item(self, path: Path, found: FileAnswers) -> Item | None:
         """Return a file's entry for the history; None if its rows cannot be sorted."""
         try:
             return str(path), self._contents.stream(path), self._contents.table(found)
@@ -228,8 +280,11 @@ class FolderShow:
         self._failed[path] = why
         self._forget(path)
 
-    def _reload(self, there: Mapping[Path, _Seen]) -> None:
-        """Read all files again and replace them in the history at once, with the corrected labels and groups."""
+    def _reload(self, there: Mapping[Path, _Seen], changes: Iterable[Item]) -> None:
+        """Read all files again and replace them in the history at once, with the corrected labels and groups.
+
+        `changes` are those of the version of the table that are not in the history yet.
+        """
         self._unsettled = False
         held = sorted(self._contents.files(), key=lambda path: (there[path].changed if path in there else 0, path.name))
         read, total = [], 0
@@ -238,9 +293,8 @@ class FolderShow:
             if found is not None:
                 total += found.rows.nbytes
                 read.append((path, found))
-        items: dict[str, tuple[str, str, pa.Table | None]] = {
-            str(path): (str(path), self._contents.stream(path), None) for path in held
-        }
+        items: dict[str, Item] = {key: (key, stream, None) for key, stream, _ in changes}
+        items |= {str(path): (str(path), self._contents.stream(path), None) for path in held}
         for path, found in reversed(read):
             if item := self._item(path, found):
                 del items[str(path)]
@@ -254,5 +308,5 @@ class FolderShow:
 
     def _forget(self, path: Path) -> None:
         if self._contents.has(path):
-            self.history.put_all([(str(path), self._contents.stream(path), None)])
+            self._publish((str(path), self._contents.stream(path), None))
             self._unsettled |= self._contents.forget(path)

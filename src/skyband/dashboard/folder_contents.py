@@ -25,6 +25,7 @@ from skyband.windows import IrregularWindows
 
 __all__ = ["Contents", "FileAnswers", "NoAnswersError", "is_partial", "read_answers"]
 
+_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 MOST_SIZES = 8  # window lengths per query and file; with more, the length counts as variable
 
 
@@ -86,8 +87,9 @@ def _part(path: Path, columns: Callable[[list[str]], list[str]] | None, only: pc
     """Return some columns and rows of a file."""
     with pq.ParquetFile(path) as file:
         names = _names(file)
+        schema = _without_views(file.schema_arrow)
     wanted = None if columns is None else columns(names)
-    return pq.read_table(path, columns=wanted, filters=only, partitioning=None)
+    return pq.read_table(path, columns=wanted, filters=only, partitioning=None, schema=schema)
 
 
 def is_partial(path: Path, most: int) -> bool:
@@ -106,7 +108,19 @@ def _rows(path: Path, most: int) -> pa.Table:
         while first > 0 and (first == len(sizes) or total + sizes[first - 1] <= most):
             first -= 1
             total += sizes[first]
-        return file.read_row_groups(list(range(first, len(sizes)))) if sizes else file.read()
+        rows = file.read_row_groups(list(range(first, len(sizes)))) if sizes else file.read()
+    schema = _without_views(rows.schema)
+    return rows if schema is None else rows.cast(schema)
+
+
+def _without_views(schema: pa.Schema) -> pa.Schema | None:
+    """Return a schema without the types of text and bytes that Arrow can neither sort nor filter; None if it has none.
+
+    Files of Delta tables have them after rows were deleted.
+    """
+    if _VIEWS.keys().isdisjoint(schema.types):
+        return None
+    return pa.schema([field.with_type(_VIEWS.get(field.type, field.type)) for field in schema], schema.metadata)
 
 
 def _ranked(rows: pa.Table) -> pa.Table:
@@ -142,10 +156,14 @@ class Contents:
     """The files of a folder and their queries. One thread updates it; others read `queries` and `numbers`.
 
     `only` is the stream of files whose names do not contain a stream. `known` are the queries of a workload file.
+    `is_table`: the files are those of one table, whatever their names.
     """
 
-    def __init__(self, folder: Path, title: str, only: str, known: Mapping[str, QueryInfo]) -> None:
+    def __init__(
+        self, folder: Path, title: str, only: str, known: Mapping[str, QueryInfo], *, is_table: bool = False
+    ) -> None:
         self._folder, self._title, self._only, self._known = folder, title, only, known
+        self._is_table = is_table
         self.varying = {  # queries with windows of different lengths
             name
             for name, info in known.items()
@@ -160,6 +178,8 @@ class Contents:
 
     def source(self, path: Path) -> Source:
         """Return the source of a file."""
+        if self._is_table:
+            return Source(self._title, "parts")
         return source_of(path, self._folder, self._title, alone=path in self._alone)
 
     def stream(self, path: Path) -> str:
@@ -196,7 +216,7 @@ class Contents:
 
     def separate(self, path: Path) -> bool:
         """Treat a file as its own source; return whether that is a change."""
-        if path in self._alone:
+        if self._is_table or path in self._alone:
             return False
         self._alone.add(path)
         return True

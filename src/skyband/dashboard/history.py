@@ -3,15 +3,16 @@
 The answers of a micro-batch stay in Arrow columns, and a window is a slice of their rows. The limits are a number of
 windows per query and group, and a number of bytes in total. Beyond them, older windows are thinned: a sample of them
 stays, and the number of those removed is known. The newest window of each query and group is retained if possible,
-because the page shows it. With an archive, windows that were removed are read from it.
+because the page shows it. With an archive, windows and groups that were removed, or never held, are read from it.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
@@ -60,14 +61,25 @@ class StoredWindow(NamedTuple):
     rows: int
 
 
+class ReadableWindows(NamedTuple):
+    """The windows of a query and group that can be read, by moment."""
+
+    line: Line
+    windows: list[StoredWindow]
+    dropped: list[int]  # for each, the number of windows between it and the one before it that cannot be read
+
+
 class Archive(Protocol):
     """Answers outside the history, from which it reads windows that it does not hold."""
 
     def windows(self, name: str, key: str) -> list[StoredWindow]:
         """Return all windows of a query and group, by moment; nothing if the history has them all."""
 
-    def window(self, name: str, key: str, moment: int) -> WindowSpan | None:
-        """Read one window."""
+    def spans(self, name: str, key: str, moments: Sequence[int]) -> Mapping[int, WindowSpan]:
+        """Read the windows of some moments; those that cannot be read are skipped."""
+
+    def lines(self, name: str) -> Mapping[str, int]:
+        """Return the newest moment of each group that the history may not hold, by its key."""
 
     def may_have_unread(self, moment: int) -> bool:
         """Return whether rows that the history never got may have windows at or after a moment."""
@@ -121,6 +133,12 @@ class History:
         """Whether the limits removed windows."""
         with self._lock:
             return self._store.has_dropped
+
+    @property
+    def has_lost_lines(self) -> bool:
+        """Whether the limits removed all windows of a query and group."""
+        with self._lock:
+            return self._store.has_lost_lines
 
     @property
     def bytes(self) -> int:
@@ -178,6 +196,7 @@ class History:
             if pending.rows is not None:
                 self._waiting[key] = pending._replace(rows=None)
                 self._waiting_bytes -= pending.bytes
+                self._store.has_dropped = self._store.has_lost_lines = True
                 return
 
     @property
@@ -281,13 +300,13 @@ class History:
 
     def find(self, name: str, key: str | None = None, moment: int | None = None) -> FoundWindow | None:
         """Return the window of a query, group and moment; by default the newest window of the leading group."""
+        line = self._known_line(name, key)
+        if line is None:
+            return None
         with self._lock:
-            line = self._line(name, key)
-            if line is None or not line.windows:
-                return None
             place = len(line.moments) - 1 if moment is None else line.at(moment)
             found = None
-            if place is not None:
+            if place is not None and line.windows:
                 before = line.windows[place - 1] if place else None
                 found = FoundWindow(line, line.windows[place], before, place, list(line.moments), line.dropped[place])
         if self.archive is None or (found is not None and self._is_newest_of_all(found)):
@@ -322,28 +341,39 @@ class History:
 
     def windows(self, name: str, key: str | None = None) -> tuple[list[StoredWindow], int] | None:
         """Return all windows that can be read, by moment, and the number of those that were dropped."""
+        found = self.listed(name, key)
+        return None if found is None else (found.windows, sum(found.dropped))
+
+    def listed(self, name: str, key: str | None = None) -> ReadableWindows | None:
+        """Return all windows of a query and group that can be read."""
+        line = self._known_line(name, key)
+        if line is None:
+            return None
         with self._lock:
-            line = self._line(name, key)
-            if line is None:
-                return None
             held = [StoredWindow(window.moment, window.start, window.count) for window in line.windows]
-            dropped = sum(line.dropped)
+            dropped = list(line.dropped)
         stored = [] if self.archive is None else self.archive.windows(name, line.key)
         if not stored:
-            return held, dropped
+            return ReadableWindows(line, held, dropped)
         both = {window.moment: window for window in (*stored, *held)}
-        return [both[moment] for moment in sorted(both)], 0
+        return ReadableWindows(line, [both[moment] for moment in sorted(both)], [0] * len(both))
 
     def window(self, name: str, key: str | None, moment: int) -> WindowSpan | None:
         """Return one window, from memory or from the archive."""
+        line = self._known_line(name, key)
+        return None if line is None else self.spans(line, [moment]).get(moment)
+
+    def spans(self, line: Line, moments: Sequence[int]) -> Mapping[int, WindowSpan]:
+        """Return the windows of some moments, from memory or from the archive, without those that cannot be read."""
         with self._lock:
-            line = self._line(name, key)
-            if line is None:
-                return None
-            place = line.at(moment)
-            if place is not None:
-                return line.windows[place]
-        return None if self.archive is None else self.archive.window(name, line.key, moment)
+            places = [line.at(moment) for moment in moments]
+            found = {
+                moment: line.windows[place] for moment, place in zip(moments, places, strict=True) if place is not None
+            }
+        missing = [moment for moment in moments if moment not in found]
+        if missing and self.archive is not None:
+            found.update(self.archive.spans(line.query, line.key, missing))
+        return found
 
     def _stored(self, line: Line, found: FoundWindow | None, moment: int | None) -> FoundWindow | None:
         """Complete a window from the archive, or find it there."""
@@ -353,6 +383,8 @@ class History:
             return found
         moments = [window.moment for window in windows[0]]
         wanted = found.window.moment if found is not None else moment
+        if wanted is None and moments:  # no window of the line is in memory
+            wanted = moments[-1]
         place = len(moments) if wanted is None else bisect_left(moments, wanted)
         if place >= len(moments) or moments[place] != wanted:
             return found
@@ -366,11 +398,25 @@ class History:
         """Return the number of groups of a query that contain `like`, and `limit` of them, newest answers first."""
         with self._lock:
             answered = self._store.queries.get(name)
-            lines = [] if answered is None else list(answered.lines.values())
-            wanted = like.casefold()
-            found = [line for line in lines if line.moments and wanted in _group_text(line.group).casefold()]
-            found.sort(key=lambda line: (-line.moments[-1], line.place))
-            return len(found), [line.group for line in found[skip : skip + limit]]
+            lines = {} if answered is None else {key: one for key, one in answered.lines.items() if one.moments}
+            held = [(line.moments[-1], line.place, line.group, key) for key, line in lines.items()]
+        stored = {} if self.archive is None else self.archive.lines(name)
+        others = ((moment, len(held), json.loads(key), key) for key, moment in stored.items() if key not in lines)
+        wanted = like.casefold()
+        found = [one for one in (*held, *others) if wanted in _group_text(one[2]).casefold()]
+        found.sort(key=lambda one: (-max(one[0], stored.get(one[3], one[0])), one[1]))
+        return len(found), [one[2] for one in found[skip : skip + limit]]
+
+    def _known_line(self, name: str, key: str | None) -> Line | None:
+        """Return the line of a query and group; one without windows if only the archive has it."""
+        with self._lock:
+            line = self._line(name, key)
+        if (line is not None and line.windows) or self.archive is None:
+            return line if line is not None and line.windows else None
+        stored = self.archive.lines(name)
+        if key is None:
+            key = max(stored, key=lambda one: stored[one], default=None)
+        return Line(name, json.loads(key), key, 0) if key is not None and key in stored else None
 
     def _line(self, name: str, key: str | None) -> Line | None:
         answered = self._store.queries.get(name)

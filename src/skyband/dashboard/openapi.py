@@ -6,10 +6,17 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from skyband import __version__
+from skyband.dashboard.response_cache import EXPORTED, JSON
 
-__all__ = ["ARROW", "openapi"]
+__all__ = ["ARROW", "FORMATS", "openapi"]
 
 ARROW = "application/vnd.apache.arrow.stream"
+FORMATS = ("json", "arrow", *EXPORTED)  # of `answers`
+_OTHERS: dict[str, dict[str, Any]] = {  # types that have no example
+    ARROW: {},
+    EXPORTED["csv"]: {"schema": {"type": "string"}},
+    EXPORTED["parquet"]: {},
+}
 
 
 class _Parameter(NamedTuple):
@@ -20,6 +27,7 @@ class _Parameter(NamedTuple):
     example: Any
     required: bool = False
     kind: str = "string"
+    values: tuple[str, ...] = ()  # all of them, if they are few
 
 
 class _Operation(NamedTuple):
@@ -29,7 +37,9 @@ class _Operation(NamedTuple):
     text: str
     parameters: tuple[_Parameter, ...]
     example: Any
-    types: tuple[str, ...] = ("application/json",)
+    types: tuple[str, ...] = (JSON,)
+    failures: tuple[str, ...] = ("400", "404")  # besides those that all routes have
+    is_cacheable: bool = True  # whether it has an ETag
 
 
 _QUERY = _Parameter("query", "The name of a query.", "big", required=True)
@@ -75,6 +85,7 @@ _OPERATIONS = {
             "ended": False,
             "cursor": "5f0c9a12-40",
         },
+        failures=(),
     ),
     "window": _Operation(
         "One window",
@@ -84,7 +95,7 @@ _OPERATIONS = {
     ),
     "windows": _Operation(
         "The windows in the history",
-        "The moments of the windows, newest first. `dropped` more are no longer in memory. `next` is the value of "
+        "The moments of the windows, newest first. `dropped` more cannot be read. `next` is the value of "
         "`before` for the next page.",
         (_QUERY, _GROUP, _limit("Windows per page."), _Parameter("before", "Only windows before it.", "500")),
         {
@@ -108,17 +119,18 @@ _OPERATIONS = {
     "answers": _Operation(
         "The rows of several windows",
         "All columns of the rows, oldest window first; as an Arrow stream if the request accepts it. `next` is the "
-        "value of `from` for the next page; an Arrow stream has it in the metadata of its schema.",
+        "value of `from` for the next page, and `dropped` the number of windows before the returned ones that cannot "
+        "be read; an Arrow stream has both in the metadata of its schema.",
         (
             _QUERY,
             _GROUP,
             _Parameter("from", "The first moment.", _WINDOW["moment"]),
             _Parameter("to", "The last moment.", _WINDOW["moment"]),
-            _Parameter("format", "json, arrow, csv or parquet.", "csv"),
+            _Parameter("format", "The type of the response. Default: json.", "csv", values=FORMATS),
             _limit("Windows per page."),
         ),
-        {"columns": ["query", "rank", "score"], "rows": [["big", 1, 191.5]], "next": None},
-        ("application/json", ARROW),
+        {"columns": ["query", "rank", "score"], "rows": [["big", 1, 191.5]], "next": None, "dropped": 0},
+        (JSON, ARROW, *EXPORTED.values()),
     ),
     "rank": _Operation(
         "The rank of one entity",
@@ -129,9 +141,15 @@ _OPERATIONS = {
     ),
     "ranks": _Operation(
         "The ranks of one entity over time",
-        "Its rank and score in the newest windows, oldest first; null where it is not among the k best.",
+        "Its rank and score in the newest windows, oldest first; null where it is not among the k best. `dropped` is "
+        "the number of windows that cannot be read, in total and directly before each window.",
         (_QUERY, _ID, _GROUP, _Parameter("last", "The number of windows.", 100, kind="integer")),
-        {"query": "big", "id": "t-17", "windows": [{"moment": _WINDOW["moment"], "rank": 1, "score": 191.5}]},
+        {
+            "query": "big",
+            "id": "t-17",
+            "windows": [{"moment": _WINDOW["moment"], "rank": 1, "score": 191.5, "dropped": 0}],
+            "dropped": 0,
+        },
     ),
     "changes": _Operation(
         "Windows that are new since a cursor",
@@ -144,6 +162,8 @@ _OPERATIONS = {
             _Parameter("wait", "Seconds to wait for changes.", 20, kind="integer"),
         ),
         {"changes": [{**_WINDOW, "rows": [_ROW]}], "cursor": "5f0c9a12-41", "more": False},
+        failures=("400", "404", "410"),
+        is_cacheable=False,
     ),
     "events": _Operation(
         "New windows as server-sent events",
@@ -152,13 +172,20 @@ _OPERATIONS = {
         (_SINCE, _ONE_QUERY),
         'event: window\ndata: {"query": "big"}\n\n',
         ("text/event-stream",),
+        failures=("400", "404", "410"),
+        is_cacheable=False,
     ),
 }
 _FAILURES = {
-    "400": "A parameter is missing or wrong.",
+    "400": "A parameter is missing or wrong, or the response would be too large.",
     "403": "The token is missing or wrong, or the request came from another site.",
     "404": "No such query, group or window.",
+    "410": "The cursor is too old: the server was restarted, or the reader was too slow.",
+    "421": "The host name does not belong to the server.",
+    "500": "The server failed to answer. The run continues.",
+    "503": "Too many connections, or too many waiting readers. Try again later.",
 }
+_OF_ALL = ("403", "421", "500", "503")
 
 
 @cache
@@ -194,9 +221,9 @@ def openapi() -> dict[str, Any]:
 
 
 def _get(name: str, one: _Operation) -> dict[str, Any]:
-    failures = {**_FAILURES, "410": "The cursor is too old."} if name in ("changes", "events") else _FAILURES
-    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    content = {kind: {"example": one.example} if kind != ARROW else {} for kind in one.types}
+    error = {JSON: {"schema": {"$ref": "#/components/schemas/Error"}}}
+    content = {kind: {"example": one.example} if kind == one.types[0] else _OTHERS[kind] for kind in one.types}
+    unchanged = {"304": {"description": "The ETag of If-None-Match is that of the response."}}
     return {
         "operationId": name,
         "summary": one.summary,
@@ -207,13 +234,17 @@ def _get(name: str, one: _Operation) -> dict[str, Any]:
                 "in": "query",
                 "required": parameter.required,
                 "description": parameter.text,
-                "schema": {"type": parameter.kind},
+                "schema": {"type": parameter.kind, **({"enum": list(parameter.values)} if parameter.values else {})},
                 "example": parameter.example,
             }
             for parameter in one.parameters
         ],
         "responses": {
             "200": {"description": one.summary, "content": content},
-            **{status: {"description": text, "content": error} for status, text in failures.items()},
+            **(unchanged if one.is_cacheable else {}),
+            **{
+                status: {"description": _FAILURES[status], "content": error}
+                for status in sorted((*one.failures, *_OF_ALL))
+            },
         },
     }

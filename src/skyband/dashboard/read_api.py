@@ -24,7 +24,7 @@ from skyband.dashboard.board_state import Show
 from skyband.dashboard.boards import plain_column
 from skyband.dashboard.change_log import LostCursorError
 from skyband.dashboard.events import HEARTBEAT, EventStream, Notifier
-from skyband.dashboard.openapi import ARROW, openapi
+from skyband.dashboard.openapi import ARROW, FORMATS, openapi
 from skyband.dashboard.parameters import group_of, moment_in, number_of, query_of, text_of
 from skyband.dashboard.response_cache import EXPORTED, JSON, Content, Entry, ResponseCache, respond
 from skyband.dashboard.shared_changes import Found, Position, SharedChanges
@@ -39,7 +39,6 @@ MOST_CHANGES = 1000
 MOST_NEIGHBOURS = 100
 MOST_GROUPS = 10_000
 LONGEST_WAIT = 60
-FORMATS = ("json", "arrow", *EXPORTED)
 Reader = Callable[[Request], Content]
 
 
@@ -126,9 +125,9 @@ def _answers(show: Show, request: Request) -> Content:
     limit = number_of(request, "limit", 100, MOST_WINDOWS)
     moments = moment_in(request, "from"), moment_in(request, "to")
     found = read_views.window_table(show.history, name, group, moments, limit)
-    if found is None or found[0] is None:
+    if found is None:
         raise _missing(show, name, group)
-    rows, rest = found
+    rows, rest, dropped = found
     if rows.num_rows > MOST_ROWS:
         raise HTTPException(
             400, f"the response would have {rows.num_rows:,} rows, more than {MOST_ROWS:,}. Set a smaller limit."
@@ -141,12 +140,13 @@ def _answers(show: Show, request: Request) -> Content:
     if kind in EXPORTED:
         return exported(rows, kind)
     if kind == "arrow" or ARROW in request.headers.get("accept", ""):
-        rows = rows.replace_schema_metadata({"next": "" if following is None else str(following)})
+        notes = {"next": "" if following is None else str(following), "dropped": str(dropped)}
+        rows = rows.replace_schema_metadata(notes)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, rows.schema) as writer:
             writer.write_table(rows)
         return Content(sink.getvalue().to_pybytes(), ARROW)
-    return _packed({"columns": rows.column_names, "rows": _whole_rows(rows), "next": following})
+    return _packed({"columns": rows.column_names, "rows": _whole_rows(rows), "next": following, "dropped": dropped})
 
 
 def exported(rows: pa.Table, kind: str) -> Content:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from skyband.dashboard.boards import ids_of, label_column, plain_column, text_of_id
-from skyband.dashboard.history import FoundWindow, History, WindowSpan
+from skyband.dashboard.history import FoundWindow, History, ReadableWindows, WindowSpan
 from skyband.dashboard.query_info import QueryInfo
 from skyband.dashboard.wire import moment_text
 from skyband.sharding.emission import marks_in, marks_of
 
-__all__ = ["WINDOW_COLUMNS", "columns_of", "rank_of", "ranks_of", "rows_of", "window_of", "window_table"]
+__all__ = ["WINDOW_COLUMNS", "WindowTable", "columns_of", "rank_of", "ranks_of", "rows_of", "window_of", "window_table"]
 
 WINDOW_COLUMNS = ("query", "window_start", "window_end")  # the same in all rows of a window
+
+
+class WindowTable(NamedTuple):
+    """The rows of several windows."""
+
+    rows: pa.Table
+    rest: int | None  # the moment to continue from; None: there are no more windows
+    dropped: int  # windows directly before one of these that cannot be read
 
 
 def window_of(history: History, name: str, key: str | None = None, moment: int | None = None) -> dict[str, Any] | None:
@@ -29,21 +37,23 @@ def window_of(history: History, name: str, key: str | None = None, moment: int |
 
 def window_table(
     history: History, name: str, key: str | None, moments: tuple[int | None, int | None], limit: int
-) -> Any:
-    """Return the rows of the oldest `limit` windows between two moments, and the moment to continue from.
+) -> WindowTable | None:
+    """Return the rows of the oldest `limit` windows between two moments.
 
-    Returns None if the query and group have no window in the history.
+    Returns None if the query and group have no window that can be read.
     """
-    line, windows = history.line(name, key), history.windows(name, key)
-    if line is None or windows is None:
+    listed = history.listed(name, key)
+    if listed is None or not listed.windows:
         return None
-    low, high = moments
-    wanted = [window.moment for window in windows[0] if _between(window.moment, low, high)]
-    found = (history.window(name, key, moment) for moment in wanted[:limit])
-    tables = [window.rows for window in found if window is not None]
-    tables = tables or [window.rows.slice(0, 0) for window in line[-1:]]
-    rest = wanted[limit] if len(wanted) > limit else None
-    return pa.concat_tables(tables, promote_options="permissive") if tables else None, rest
+    wanted = [place for place, window in enumerate(listed.windows) if _between(window.moment, *moments)]
+    past = _past(history, listed, wanted[:limit])
+    tables = [window.rows for _, window, _ in past if window is not None]
+    if not tables:
+        newest = history.spans(listed.line, [listed.windows[-1].moment])
+        tables = [window.rows.slice(0, 0) for window in newest.values()]
+    rest = listed.windows[wanted[limit]].moment if len(wanted) > limit else None
+    rows = pa.concat_tables(tables, promote_options="permissive") if tables else None
+    return None if rows is None else WindowTable(rows, rest, sum(dropped for _, _, dropped in past))
 
 
 def rank_of(
@@ -71,18 +81,39 @@ def rank_of(
 
 
 def ranks_of(history: History, name: str, key: str | None, entity: str, last: int) -> dict[str, Any] | None:
-    """Return the rank and score of an entity in the newest windows; None if the history has no such line."""
-    line, info = history.line(name, key, last), history.info(name)
-    if not line:
+    """Return the rank and score of an entity in the newest windows; None if the history has no such line.
+
+    `dropped` counts windows that cannot be read: between the windows, and of each also directly before it.
+    """
+    listed, info = history.listed(name, key), history.info(name)
+    if listed is None or not listed.windows:
         return None
-    return {
-        "query": name,
-        "id": entity,
-        "windows": [
-            {"moment": moment_text(window.moment, info.axis), "rank": rank, "score": score}
-            for window, (rank, score) in zip(line, _course(line, info, entity), strict=True)
-        ],
-    }
+    count = len(listed.windows)
+    past = _past(history, listed, range(max(0, count - last), count))
+    windows = []
+    for moment, window, dropped in past:
+        if window is not None:
+            rank, score = _standing(window, info, entity)
+            windows.append({"moment": moment_text(moment, info.axis), "rank": rank, "score": score, "dropped": dropped})
+    return {"query": name, "id": entity, "windows": windows, "dropped": sum(dropped for _, _, dropped in past)}
+
+
+def _past(history: History, listed: ReadableWindows, places: Sequence[int]) -> list[tuple[int, WindowSpan | None, int]]:
+    """Return the windows at some places, and the number of dropped windows before each.
+
+    A window that cannot be read any more, because its file was removed or replaced, is None, and counts as dropped.
+    """
+    moments = [listed.windows[place].moment for place in places]
+    found, missing = history.spans(listed.line, moments), 0
+    past: list[tuple[int, WindowSpan | None, int]] = []
+    for place, moment in zip(places, moments, strict=True):
+        window, missing = found.get(moment), missing + listed.dropped[place]
+        if window is None:
+            missing += 1
+        else:
+            past.append((moment, window, missing))
+            missing = 0
+    return [*past, (0, None, missing)] if missing else past
 
 
 def rows_of(rows: pa.Table, info: QueryInfo) -> list[dict[str, Any]]:
@@ -112,13 +143,13 @@ def _frame(found: FoundWindow, info: QueryInfo) -> dict[str, Any]:
     }
 
 
-def _course(line: Sequence[WindowSpan], info: QueryInfo, entity: str) -> Iterator[tuple[int | None, Any]]:
-    for window in line:
-        rows = window.rows
-        places = _places(ids_of(rows, info), entity)
-        row = None if not places else rows.slice(places[0], 1)
-        score = None if row is None or "score" not in row.column_names else plain_column(row["score"])[0]
-        yield (None if row is None else row["rank"][0].as_py()), score
+def _standing(window: WindowSpan, info: QueryInfo, entity: str) -> tuple[int | None, Any]:
+    """Return the rank and the score of an entity in a window."""
+    rows = window.rows
+    places = _places(ids_of(rows, info), entity)
+    row = None if not places else rows.slice(places[0], 1)
+    score = None if row is None or "score" not in row.column_names else plain_column(row["score"])[0]
+    return (None if row is None else row["rank"][0].as_py()), score
 
 
 def _places(ids: Any, entity: str) -> list[int]:

@@ -44,6 +44,7 @@ class WindowStore:
         self.contested: set[Hashable] = set()  # segments with different rows for the same rank of a window
         self.version = 0
         self.has_dropped = False  # whether the limits ever removed a window
+        self.has_lost_lines = False  # whether they ever removed all windows of a query and group
 
     def replace(self, key: Hashable, stream: str, rows: pa.Table | None, info: Callable[[str], QueryInfo]) -> None:
         """Replace the windows of a key by the windows of these rows. None only removes them."""
@@ -78,7 +79,7 @@ class WindowStore:
             while self._spared_bytes() > self._most_spared:
                 self._thin_spared()
         while self.bytes > self._most_bytes and self._spared:
-            self.has_dropped = True
+            self.has_dropped = self.has_lost_lines = True
             self._forget(next(iter(self._spared.values())))
 
     def _spared_bytes(self) -> int:

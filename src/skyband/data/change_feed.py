@@ -16,12 +16,12 @@ from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Ints
 from skyband.kernels.window_comparison import ENTERED, LEFT, MOVED
 from skyband.queries import Query
-from skyband.queries.answer_schema import CHANGE_COLUMNS
+from skyband.queries.answer_schema import CHANGE_COLUMNS, OLD_SCORE
 from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
 from skyband.windows import SlidingWindow
 
-__all__ = ["CHANGES", "ChangeFeed"]
+__all__ = ["CHANGES", "UPDATED", "ChangeFeed"]
 
 UPDATED = 3  # the rank is the same, but the score or another value of the row is not
 CHANGES = {ENTERED: "entered", LEFT: "left", MOVED: "moved", UPDATED: "updated"}  # the numbers are 0, 1, 2, 3
@@ -71,12 +71,13 @@ class ChangeFeed:
         self._moment = self._schema.moment
         self._groups: tuple[str, ...] = ("group",)
         self._shown: pa.Table | None = None
+        self._old_scores = False
 
     @classmethod
-    def of_groups(cls, queries: Sequence[Query], groups: Sequence[str]) -> ChangeFeed:
-        """Return a feed of answers whose groups are in these columns."""
+    def of_groups(cls, queries: Sequence[Query], groups: Sequence[str], *, old_scores: bool = False) -> ChangeFeed:
+        """Return a feed of answers whose groups are in these columns, with the scores of the previous window or not."""
         feed = cls(queries)
-        feed._groups = tuple(groups)
+        feed._groups, feed._old_scores = tuple(groups), old_scores
         return feed
 
     def take(self, answers: pa.Table, now: Any = None) -> pa.Table:
@@ -124,9 +125,17 @@ class ChangeFeed:
         self._shown = table.filter(pa.array(np.repeat(last, counts)))
         new_ranks, old_ranks = found.ranks % highest, found.old_ranks % highest
         kinds = np.where((found.kinds == MOVED) & (new_ranks == old_ranks), UPDATED, found.kinds)
-        places = _places(np.repeat(np.arange(begins.size), counts) * who + objects, found.windows * who + found.rows)
+        keys = np.repeat(np.arange(begins.size), counts) * who + objects
+        rows = table.take(pa.array(_places(keys, found.windows * who + found.rows)))
         asked = queries[begins[found.windows]] if begins.size else found.windows
-        return self._table(table.take(pa.array(places)), asked, found.ends, kinds, new_ranks, old_ranks)
+        changes = self._table(rows, asked, found.ends, kinds, new_ranks, old_ranks)
+        if not self._old_scores:
+            return changes
+        stayed = np.flatnonzero(kinds != ENTERED)
+        places = np.zeros(kinds.size, np.int64)
+        places[stayed] = _places(keys, found.before[stayed] * who + found.rows[stayed])
+        scores = table["score"].take(pa.array(places, mask=kinds == ENTERED))
+        return changes.append_column(OLD_SCORE.name, scores)
 
     def recall(self, known: pa.Table, fresh: pa.Table) -> None:
         """Continue after answers that were reported before `fresh`; those of other feeds than this one.

@@ -101,6 +101,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest, stream: Any
         refuse_late=request.refuse_late,
         delay=request.delay,
         output=request.output,
+        old_scores=request.old_scores,
     )
     own = {
         "time": source.kind_of(at) if queries[0].axis == "time" else WHOLE,

@@ -32,6 +32,7 @@ from skyband.sharding.delivery import (
     Server,
     Wanted,
     clear_servers,
+    has_old_scores,
     output_of,
     parts_of,
     servers_among,
@@ -125,6 +126,7 @@ class JobStream:
             shards=file.shards_of(name),
             sole_watermark=True,
             emission=stream.emission,
+            old_scores=has_old_scores(wanted),
         )
         answers = draft.assemble(None, counted).answers
         prepare(answers)
@@ -254,6 +256,7 @@ class JobStream:
             reshard=self._reshard,
             sole_watermark=True,
             emission=stream.emission,
+            old_scores=has_old_scores(self.wanted),
             dead_letters=dead_letters,
             progress=None if before is None else before.progress,
             before=None if before is None else before.plan,

@@ -25,6 +25,7 @@ from skyband.sharding.delivery import (
     Folder,
     Wanted,
     clear_servers,
+    has_old_scores,
     output_of,
     parts_of,
     prepare_servers,
@@ -117,7 +118,13 @@ class LocalStream:
             refuse_unsupported(family, "emission", emission.given)
         emission.refuse_other_late_rows(self.file.engine.late)
         return ProjectionRequest(
-            workload, str(self.stream.time), self.stream.id, algorithm, self.output, emission=emission
+            workload,
+            str(self.stream.time),
+            self.stream.id,
+            algorithm,
+            self.output,
+            emission=emission,
+            old_scores=has_old_scores(self.outputs.wanted),
         )
 
     def metrics(self) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def open_outputs(
             found.memories.setdefault(sink.output, []).append(outlet)
         if isinstance(outlet, Server):
             found.servers.append(outlet)
-        found.wanted.append(Wanted(outlet, sink.output, sink.queries))
+        found.wanted.append(Wanted.of(sink, outlet))
     found.wanted += watchers
     return found
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from skyband.data.arrow import least
 from skyband.kernels.stream import Ints
 from skyband.local.arrow_source import ArrowColumn, ArrowSource
-from skyband.queries.answer_schema import CHANGE_COLUMNS
+from skyband.queries.answer_schema import CHANGE_COLUMNS, OLD_SCORE
 from skyband.queries.families import FAMILIES, Family, refuse_unsupported
 from skyband.queries.workload import Workload
 from skyband.sharding.bounded_input import cut_by_time, step_in_order
@@ -288,7 +288,7 @@ def plan_for(
     known = ANSWER_KINDS if rank is None else {**ANSWER_KINDS, "rank": rank}
     kinds = pa.schema([(name, known[kind] if isinstance(kind, str) else kind) for name, kind in found.fields])
     if found.plan.has_shards_by_scan:
-        added = {column.name for column in CHANGE_COLUMNS}  # a restart may add or remove them
+        added = {column.name for column in (*CHANGE_COLUMNS, OLD_SCORE)}  # a restart may add or remove them
         types = {name: str(kind) for name, kind in zip(kinds.names, kinds.types, strict=True) if name not in added}
     else:
         types = {name: str(found.columns[name].kind) for name in found.checked}

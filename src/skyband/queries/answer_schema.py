@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-__all__ = ["CHANGE_COLUMNS", "FINAL", "REVISION", "AnswerColumn", "AnswerSchema", "moment_of"]
+__all__ = ["CHANGE_COLUMNS", "FINAL", "OLD_SCORE", "REVISION", "AnswerColumn", "AnswerSchema", "moment_of"]
 
 # The kind of a column; "own" is a type from the input: of a time or a sequence number, an id, a key, a stream.
 Kind = Literal["text", "rank", "number", "flag", "own"]
@@ -27,6 +27,7 @@ CHANGE_COLUMNS = (
     AnswerColumn("change", "text"),
     AnswerColumn("old_rank", "rank"),
 )  # additional columns of a change feed
+OLD_SCORE = AnswerColumn("__skyband_old_score", "number")  # the score in the previous window; only alerts receive it
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,10 @@ class AnswerSchema:
         score = self.names.index("score")
         return *self.columns[:score], self.row_id, *self.columns[score:]
 
-    def output_columns(self, *, changes: bool) -> tuple[AnswerColumn, ...]:
+    def output_columns(self, *, changes: bool, old_scores: bool = False) -> tuple[AnswerColumn, ...]:
         """The columns of answers; a change feed also has `change` before the rank and `old_rank` after it.
+
+        With `old_scores`, it has the score in the previous window, too.
 
         >>> schema = AnswerSchema((AnswerColumn("query", "text"), AnswerColumn("rank", "rank")))
         >>> [column.name for column in schema.output_columns(changes=True)]
@@ -56,7 +59,8 @@ class AnswerSchema:
             return self.columns
         rank = self.names.index("rank")
         change, old_rank = CHANGE_COLUMNS
-        return *self.columns[:rank], change, self.columns[rank], old_rank, *self.columns[rank + 1 :]
+        added = (old_rank, OLD_SCORE) if old_scores else (old_rank,)
+        return *self.columns[:rank], change, self.columns[rank], *added, *self.columns[rank + 1 :]
 
     @property
     def names(self) -> tuple[str, ...]:

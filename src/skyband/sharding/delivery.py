@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.queries import Query
-from skyband.queries.answer_schema import moment_of
+from skyband.queries.answer_schema import OLD_SCORE, moment_of
 from skyband.queries.workload import Workload
 from skyband.sharding.plan import Output
 
@@ -34,6 +34,7 @@ __all__ = [
     "WrittenByTasks",
     "ask_servers",
     "clear_servers",
+    "has_old_scores",
     "output_of",
     "parts_of",
     "prepare_servers",
@@ -59,6 +60,12 @@ class Wanted(NamedTuple):
     outlet: Outlet
     output: Output
     queries: Sequence[str] | None = None  # None: all
+    old_scores: bool = False  # whether changes have the score in the previous window
+
+    @classmethod
+    def of(cls, sink: Sink, outlet: Outlet) -> Wanted:
+        """Return the outlet of a sink with what the sink receives."""
+        return cls(outlet, sink.output, sink.queries, getattr(sink, "reads_old_scores", False))
 
 
 @runtime_checkable
@@ -168,6 +175,11 @@ def output_of(wanted: Sequence[Wanted]) -> Output:
     return "both" if len(found) > 1 else found.pop()
 
 
+def has_old_scores(wanted: Sequence[Wanted]) -> bool:
+    """Return whether the pipeline must produce the scores of the previous window."""
+    return any(one.old_scores for one in wanted)
+
+
 def parts_of(
     rows: pa.Table, wanted: Sequence[Wanted], workload: Workload[Any], output: Output
 ) -> Iterator[tuple[Outlet, pa.Table]]:
@@ -265,6 +277,8 @@ def _part(rows: pa.Table, wanted: Wanted, output: Output) -> pa.Table:
         rows = rows.filter(is_answer if wanted.output == "answers" else pc.invert(is_answer))
         if wanted.output == "answers":
             rows = rows.drop_columns(["change", "old_rank"])
+    if OLD_SCORE.name in rows.column_names and not wanted.old_scores:
+        rows = rows.drop_columns([OLD_SCORE.name])
     return rows
 
 

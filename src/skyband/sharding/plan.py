@@ -33,6 +33,7 @@ class ShardPlan:
     queries: tuple[Any, ...]
     shards: int
     output: Output = "answers"  # whole answers, only their changes, or both
+    old_scores: bool = False  # whether changes have the score in the previous window
     emission: Emission = ONCE
 
     @cached_property

@@ -29,10 +29,12 @@ class ProjectionRequest(NamedTuple):
     refuse_late: bool = False
     delay: int = 0  # of the watermark behind the newest row, in microseconds
     emission: Emission = ONCE
+    old_scores: bool = False  # whether changes have the score in the previous window
 
     def columns(self, schema: AnswerSchema) -> tuple[AnswerColumn, ...]:
         """Return the columns of the output, without group columns and columns of the row."""
-        return self.emission.added(schema.output_columns(changes=self.output != "answers"))
+        changes = self.output != "answers"
+        return self.emission.added(schema.output_columns(changes=changes, old_scores=self.old_scores))
 
     def taken(self, schema: AnswerSchema) -> tuple[str, ...]:
         """Return the names of columns that every answer has."""

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.change_feed import ChangeFeed
 from skyband.kernels.stream import Ints
-from skyband.queries.answer_schema import CHANGE_COLUMNS
+from skyband.queries.answer_schema import CHANGE_COLUMNS, OLD_SCORE
 from skyband.sharding.pipeline import in_shape
 from skyband.sharding.plan import ShardPlan
 from skyband.windows import ALWAYS, NEVER
@@ -185,9 +185,9 @@ def compared(
         for table in complete:
             yield rank(table, kinds)
         return
-    added = [column.name for column in CHANGE_COLUMNS]
+    added = [column.name for column in (*CHANGE_COLUMNS, OLD_SCORE)]
     plain = pa.schema([field for field in kinds if field.name not in added])
-    feed, reached = ChangeFeed.of_groups(queries, groups), ALWAYS
+    feed, reached = ChangeFeed.of_groups(queries, groups, old_scores=plan.old_scores), ALWAYS
     for table in complete:
         reached = max(reached, int(pc.max(table[REACHED]).as_py()))
         known = table[KNOWN]

@@ -178,6 +178,7 @@ def check(
     streaming: bool | None = None,
     checkpoint: str | None = None,
     emission: Emission = ONCE,
+    old_scores: bool = False,
 ) -> SparkPlan:
     """Validate a request and return its plan. Runs and writes nothing.
 
@@ -205,6 +206,7 @@ def check(
         sole_watermark,
         final_at_end,
         emission,
+        old_scores,
     )
     refuse_unsupported_request(request)
     found: SparkPlan = FAMILIES[queries.family].part("spark").draft(request)

@@ -61,6 +61,7 @@ class Request(NamedTuple):
     sole_watermark: bool  # whether the watermark depends only on the rows of this stream
     final_at_end: bool = False  # whether no window is final before the end of the stream
     emission: Emission = ONCE
+    old_scores: bool = False  # whether changes have the score in the previous window
 
     def watermark_lag(self, delay: int | None) -> int | None:
         """Return how far the next watermark is behind the newest row, in microseconds; `delay` is in milliseconds.
@@ -82,6 +83,7 @@ class Request(NamedTuple):
             refuse_late=self.late == "refuse",
             delay=1000 * (delay or 0),
             emission=self.emission,
+            old_scores=self.old_scores,
         )
 
 

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from skyband.errors import InvalidInputError, SkybandError, UnknownNameError, brief
 from skyband.queries import Query
 from skyband.queries.workload import Workload
-from skyband.sharding.delivery import Folder, Opening, Sink, Wanted, output_of, servers_among
+from skyband.sharding.delivery import Folder, Opening, Sink, Wanted, has_old_scores, output_of, servers_among
 from skyband.sharding.emission import ONCE, Emission, Emit
 from skyband.sharding.plan import Output, ShardPlan
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files, refuse_unresumable
@@ -126,6 +126,7 @@ def start(
             opened=opened,
             outbox=None if opened is None else opened.outbox,
             emission=emission,
+            old_scores=opened is not None and opened.old_scores,
         )
     except BaseException:
         if opened is not None:
@@ -200,6 +201,7 @@ def launch(
     opened: OpenedSinks | None = None,
     outbox: Outbox | None = None,
     emission: Emission = ONCE,
+    old_scores: bool = False,
 ) -> Handle:
     """Implement `start`, with further options: answers and changes together.
 
@@ -233,6 +235,7 @@ def launch(
         streaming=True,
         checkpoint=kept.folder,
         emission=emission,
+        old_scores=old_scores,
     )
     if before is not None:
         refuse_unresumable(before, draft.plan)
@@ -335,6 +338,11 @@ class OpenedSinks:
         return output_of(self._wanted)
 
     @property
+    def old_scores(self) -> bool:
+        """Whether the pipeline must produce the scores of the previous window."""
+        return has_old_scores(self._wanted)
+
+    @property
     def folders(self) -> list[Folder]:
         """The sinks that write files."""
         return [one.outlet for one in self._wanted if isinstance(one.outlet, Folder)]
@@ -389,4 +397,4 @@ def _opened(sink: Sink, opening: Opening) -> Wanted:
             f"a sink of type {sink.type} is supported only by `skyband run`. Use write=lambda out: "
             'out.writeStream.format("console"), or another sink.'
         )
-    return Wanted(outlet, sink.output, sink.queries)
+    return Wanted.of(sink, outlet)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from skyband.kernels.stream import Ints
-from skyband.queries.answer_schema import CHANGE_COLUMNS
+from skyband.queries.answer_schema import CHANGE_COLUMNS, OLD_SCORE
 from skyband.sharding.envelope import Envelope
 from skyband.sharding.pipeline import ShardPipeline
 from skyband.sharding.projection import ProjectionRequest
@@ -225,7 +225,7 @@ class SparkPlan:
 
 def without_changes(answers: st.StructType) -> list[tuple[str, st.DataType]]:
     """Return the columns of answers without those of a change feed, which a restart may add or remove."""
-    added = {column.name for column in CHANGE_COLUMNS}
+    added = {column.name for column in (*CHANGE_COLUMNS, OLD_SCORE)}
     return [(field.name, field.dataType) for field in answers.fields if field.name not in added]
 
 

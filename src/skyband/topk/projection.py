@@ -82,6 +82,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         may_be_late=request.may_be_late,
         delay=request.delay,
         output=request.output,
+        old_scores=request.old_scores,
         emission=request.emission,
         orders=tuple(orders) if any(orders) else (),
         entities=tuple(entities) if any(entities) else (),

@@ -1,4 +1,8 @@
-"""Final windows as output rows: whole answers, or only the differences from the previous window."""
+"""Final windows as output rows: whole answers, or only the differences from the previous window.
+
+Scores with a half-life are computed from the row and the end of a window, so the score in the previous window needs no
+state besides its end.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skyband.data.answer_log import RankedWindows
-from skyband.data.change_feed import CHANGES
+from skyband.data.arrow import one
+from skyband.data.change_feed import CHANGES, UPDATED
 from skyband.data.window_bounds import starts_of, steps_after
 from skyband.data.window_comparison import WindowRows, compare, parts
 from skyband.kernels import expand
 from skyband.kernels.stream import Ints
-from skyband.kernels.window_comparison import NONE
+from skyband.kernels.window_comparison import MOVED, NONE
+from skyband.queries.answer_schema import OLD_SCORE
 from skyband.sharding.rows import group_rows
 from skyband.topk.plan import TopKPlan
 from skyband.topk.repeated_rows import OFTEN, RepeatedRows, kind_of, repeated, small_numbers, with_positive_zero
@@ -55,6 +62,7 @@ class AnswerRows(NamedTuple):
     ranks: Ints  # 0: none, because the row left
     old_ranks: Ints  # 0: none
     changes: Ints  # NONE, or one of CHANGES
+    old_ends: Ints  # the end of the previous window, if the row was in it
 
 
 def answered(plan: TopKPlan, number: int, found: RankedWindows, order: Ints) -> AnsweredWindows:
@@ -85,6 +93,7 @@ def listed(plan: TopKPlan, windows: AnsweredWindows) -> AnswerRows:
         windows.ranks,
         np.broadcast_to(np.int64(0), same),
         np.broadcast_to(np.int64(NONE), same),
+        np.broadcast_to(np.int64(0), same),
     )
 
 
@@ -106,7 +115,7 @@ def _part(out: AnswerRows, some: slice) -> AnswerRows:
     windows = out.windows[some]
     low, high = int(windows[0]), int(windows[-1]) + 1
     bounds = [column[low:high] for column in (out.queries, out.starts, out.ends)]
-    rows = [column[some] for column in (out.rows, out.ranks, out.old_ranks, out.changes)]
+    rows = [column[some] for column in (out.rows, out.ranks, out.old_ranks, out.changes, out.old_ends)]
     return AnswerRows._make([*bounds, windows - low, *rows])
 
 
@@ -133,14 +142,18 @@ def _slice(
     columns["rank"] = _ranks(out.ranks)
     if plan.output != "answers":
         columns["old_rank"] = _ranks(out.old_ranks)
-    columns["score"] = with_positive_zero(found[score])
-    rule = plan.scans[number].rule
-    if rule is not None and rule.half_life_ticks is not None:
-        scores, at = (plain_array(found[name]) for name in (score, plan.time))
-        positions = at.cast(pa.int64()).to_numpy(zero_copy_only=False)
-        values = scores.to_numpy(zero_copy_only=False)
-        decayed = decayed_scores(values, positions, out.ends[out.windows], rule.half_life_ticks)
-        columns["score"] = pa.array(decayed)
+    half_life = _half_life(plan, number)
+    if half_life is None:
+        scores = with_positive_zero(found[score])
+    else:
+        ends = np.where(out.ranks > 0, out.ends[out.windows], out.old_ends)  # the last score of a row that left
+        scores = _decayed(found[score], found[plan.time], ends, half_life)
+    if plan.old_scores:
+        was_in, before = out.old_ranks > 0, scores
+        if half_life is not None:
+            before = _decayed(found[score], found[plan.time], np.where(was_in, out.old_ends, ends), half_life)
+        columns[OLD_SCORE.name] = pc.if_else(pa.array(was_in), plain_array(before), None)
+    columns["score"] = scores
     for name in plan.returned:
         columns[name] = found[name]
     return pa.table(columns)
@@ -149,6 +162,18 @@ def _slice(
 def plain_array(column: pa.Array) -> pa.Array:
     """Return a column without a dictionary."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _half_life(plan: TopKPlan, number: int) -> int | None:
+    rule = plan.scans[number].rule
+    return None if rule is None else rule.half_life_ticks
+
+
+def _decayed(scores: pa.Array, times: pa.Array, ends: Ints, half_life: int) -> pa.Array:
+    """Return the scores as of the ends of the rows' windows."""
+    values = plain_array(scores).to_numpy(zero_copy_only=False)
+    positions = plain_array(times).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return pa.array(decayed_scores(values, positions, ends, half_life))
 
 
 def _ranks(ranks: Ints) -> pa.Array:
@@ -221,6 +246,12 @@ def changed(
     if plan.groups[number]:
         firsts = together.rows[np.cumsum(together.counts) - together.counts]
         groups = group_rows(rows, plan.groups[number]).codes[firsts]
+    ranks, highest = together.ranks, int(together.ranks.max(initial=0)) + 1
+    half_life = _half_life(plan, number)
+    if half_life is not None:  # ranks and scores are compared together, as one number
+        score, at = (one(rows[name]).take(pa.array(together.rows)) for name in (plan.scores[number], plan.time))
+        scores = _decayed(score, at, np.repeat(together.ends, together.counts), half_life).to_numpy()
+        ranks = ranks + highest * np.unique(scores, return_inverse=True)[1]
     windows = WindowRows(
         owners=together.queries * (int(groups.max(initial=0)) + 1) + groups,
         steps=steps_after(plan.queries, together.queries, together.ends),
@@ -228,13 +259,16 @@ def changed(
         known=(np.arange(together.ends.size) < mine.ends.size).astype(np.int64),
         counts=together.counts,
         rows=together.rows,
-        ranks=together.ranks,
+        ranks=ranks,
     )
     found = compare(windows, reached, rows.num_rows)
     asked = together.queries[found.windows]
     begins = np.ones(asked.size, bool)
     begins[1:] = (asked[1:] != asked[:-1]) | (found.ends[1:] != found.ends[:-1])
     asked, ends = asked[begins], found.ends[begins]
-    starts, numbers = starts_of(plan.queries, asked, ends), np.cumsum(begins) - 1
-    out = AnswerRows(asked, starts, ends, numbers, found.rows, found.ranks, found.old_ranks, found.kinds)
+    starts, windows_of = starts_of(plan.queries, asked, ends), np.cumsum(begins) - 1
+    ranks, old_ranks = found.ranks % highest, found.old_ranks % highest
+    kinds = np.where((found.kinds == MOVED) & (ranks == old_ranks), UPDATED, found.kinds)
+    old_ends = np.where(old_ranks > 0, together.ends[found.before], 0) if together.ends.size else found.before
+    out = AnswerRows(asked, starts, ends, windows_of, found.rows, ranks, old_ranks, kinds, old_ends)
     return out, together.chosen(found.last)

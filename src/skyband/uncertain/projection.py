@@ -34,6 +34,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         refuse_late=request.refuse_late,
         may_be_late=request.may_be_late or request.refuse_late,
         output=request.output,
+        old_scores=request.old_scores,
     )
     at, identity = source.time_and_id(request.time, request.id)
     columns = {TIME: at, ID: identity}

@@ -19,7 +19,15 @@ from skyband.connectors.delta_source import DeltaSource
 from skyband.errors import InvalidInputError, MissingDependencyError
 from skyband.expressions.types import spark_name, spark_type
 
-__all__ = ["FollowedTable", "TableFile", "TableLog", "partition_of", "table_columns", "table_files"]
+__all__ = [
+    "FollowedTable",
+    "TableFile",
+    "TableLog",
+    "partition_of",
+    "table_columns",
+    "table_files",
+    "unsupported_features",
+]
 
 _LOG = logging.getLogger("skyband.sources")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -194,13 +202,18 @@ def _opened(name: str, stream: DeltaSource, version: int | None = None) -> Any:
     return table
 
 
-def _check_features(
-    name: str, stream: DeltaSource, features: Iterable[str], settings: Mapping[str, str] | None = None
-) -> None:
+def unsupported_features(features: Iterable[str], settings: Mapping[str, str] | None = None) -> list[str]:
+    """Return the features of a table that change what its files mean. `settings` is the configuration of the table."""
     used = [one for one in features if one in _UNSUPPORTED and one != "columnMapping"]
     if (settings or {}).get("delta.columnMapping.mode", "none") != "none":
         used.append("columnMapping")
-    if used:
+    return used
+
+
+def _check_features(
+    name: str, stream: DeltaSource, features: Iterable[str], settings: Mapping[str, str] | None = None
+) -> None:
+    if used := unsupported_features(features, settings):
         raise InvalidInputError(
             f"stream {name!r}: Delta table {stream.path!r} uses {', '.join(used)}, which is not supported, so rows "
             "could be wrong. Rewrite the table without it, or read it with Spark and skyband.spark.start."
