@@ -218,6 +218,9 @@ class Webhook(_Alerts):
 
         self._attempt(connect)
 
+    def check(self, rows: pa.Table) -> None:
+        """Nothing to check: alerts have no columns of their own."""
+
     def prepare(self, rows: pa.Table) -> None:
         """Nothing to prepare."""
 

@@ -6,20 +6,24 @@ import json
 import logging
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic, time
 from typing import Any
 
 import pyarrow as pa
 
+from skyband.connectors.table_files import WRITE_CHECK, refuse_read_only
 from skyband.connectors.table_writer import Committed, TableWriter
 from skyband.errors import MissingDependencyError
+from skyband.paths import has_scheme
 from skyband.queries import Query
 from skyband.sharding.delivery import TaskFile
 
 try:
     from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
     from deltalake.exceptions import CommitFailedError, TableNotFoundError
+    from deltalake.fs import DeltaStorageHandler
     from deltalake.transaction import AddAction
 except ImportError as error:
     raise MissingDependencyError(
@@ -91,6 +95,16 @@ class DeltaWriter(TableWriter):
         except TableNotFoundError:
             self._table = None
         return self._table is not None
+
+    def _try_to_write(self) -> None:
+        if not has_scheme(self._path):
+            refuse_read_only(Path(self._path) / "_delta_log")
+            return
+        storage = DeltaStorageHandler(self._path, self._options)
+        with storage.open_output_stream(WRITE_CHECK) as file:
+            file.write(b"skyband")
+        with suppress(Exception):  # some have no right to delete; the file is not part of the table
+            storage.delete_file(WRITE_CHECK)
 
     def _create(self, schema: pa.Schema) -> None:
         DeltaTable.create(self._path, schema, storage_options=self._options)

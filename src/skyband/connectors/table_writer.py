@@ -101,6 +101,10 @@ class TableWriter(ABC):
         """Remove the rows of queries and store `committed`, in one commit."""
 
     @abstractmethod
+    def _try_to_write(self) -> None:
+        """Raise an error if there are no rights to commit to the table, or to create it. Nothing remains."""
+
+    @abstractmethod
     def _transient(self, error: Exception) -> str | None:
         """Return why an error is likely to disappear by itself; None if it is not."""
 
@@ -111,6 +115,16 @@ class TableWriter(ABC):
     def ask(self, queries: Sequence[Query]) -> None:
         """Set the queries whose answers follow."""
         self._queries = {query.name: signature(query) for query in queries}
+
+    def check(self, rows: pa.Table) -> None:
+        """Check that rows of this schema fit into the table if it exists, and that it can be written to."""
+
+        def look() -> None:
+            if self._open():
+                self._refuse_other_types(self._stored(rows.slice(0, 0)).schema)
+            self._try_to_write()
+
+        self._at_start(look)
 
     def prepare(self, rows: pa.Table) -> None:
         """Create the table for rows of this schema, or check that they fit into the existing table."""
