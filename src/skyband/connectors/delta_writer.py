@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from skyband.connectors.table_errors import cause_of, is_denied
 from skyband.connectors.table_files import WRITE_CHECK, refuse_read_only
 from skyband.connectors.table_writer import Committed, TableWriter
 from skyband.errors import MissingDependencyError
@@ -73,7 +74,7 @@ class DeltaWriter(TableWriter):
         try:
             self._load().optimize.compact()
         except Exception as error:  # answers are complete without it
-            _LOG.warning("%s: small files were not merged: %s", self, str(error).partition("\n")[0])
+            _LOG.warning("%s: small files were not merged: %s", self, cause_of(error))
 
     def close(self) -> None:
         """Wait for a compaction that is running."""
@@ -100,11 +101,11 @@ class DeltaWriter(TableWriter):
         if not has_scheme(self._path):
             refuse_read_only(Path(self._path) / "_delta_log")
             return
-        storage = DeltaStorageHandler(self._path, self._options)
-        with storage.open_output_stream(WRITE_CHECK) as file:
-            file.write(b"skyband")
-        with suppress(Exception):  # some have no right to delete; the file is not part of the table
-            storage.delete_file(WRITE_CHECK)
+        # A commit of a table beside the data: deltalake has no other function that writes an object.
+        empty = pa.schema([("a", pa.int32())])
+        DeltaTable.create(f"{self._path}/{WRITE_CHECK}", empty, mode="overwrite", storage_options=self._options)
+        with suppress(Exception):  # some have no right to delete; the files are not part of the table
+            DeltaStorageHandler(self._path, self._options).delete_dir(WRITE_CHECK)
 
     def _create(self, schema: pa.Schema) -> None:
         DeltaTable.create(self._path, schema, storage_options=self._options)
@@ -178,7 +179,5 @@ class DeltaWriter(TableWriter):
         return f"skyband/{self._key}/{epoch}"
 
     def _transient(self, error: Exception) -> str | None:
-        is_transient = isinstance(error, CommitFailedError) or (
-            isinstance(error, OSError) and not isinstance(error, PermissionError)
-        )
-        return str(error).partition("\n")[0] if is_transient else None
+        is_transient = isinstance(error, CommitFailedError) or (isinstance(error, OSError) and not is_denied(error))
+        return cause_of(error) if is_transient else None

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from skyband.connectors.table_errors import cause_of, is_denied
 from skyband.connectors.table_files import WRITE_CHECK, refuse_read_only
 from skyband.connectors.table_writer import Committed, TableWriter
 from skyband.errors import MissingDependencyError
@@ -140,14 +141,9 @@ class IcebergWriter(TableWriter):
         return f"skyband.{self._key}"
 
     def _transient(self, error: Exception) -> str | None:
-        if isinstance(error, _TRANSIENT) or type(error).__module__.startswith("sqlalchemy") or _is_full(error):
-            return str(error).partition("\n")[0] or type(error).__name__
-        return None
-
-
-def _is_full(error: Exception) -> bool:
-    """Whether an error is of the storage, and not of permissions."""
-    return isinstance(error, OSError) and not isinstance(error, PermissionError)
+        is_of_catalog = isinstance(error, _TRANSIENT) or type(error).__module__.startswith("sqlalchemy")
+        is_transient = is_of_catalog or (isinstance(error, OSError) and not is_denied(error))
+        return cause_of(error) if is_transient else None
 
 
 def _text(committed: Committed) -> str:

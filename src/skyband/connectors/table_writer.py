@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from skyband.connectors.server import GivenUpError, Patience
+from skyband.connectors.table_errors import cause_of
 from skyband.connectors.table_files import read_parts, remove_parts, stored_types, write_part
 from skyband.errors import InvalidInputError, PipelineError, SkybandError
 from skyband.queries import Query
@@ -165,7 +166,7 @@ class TableWriter(ABC):
         except GivenUpError as error:
             raise PipelineError(f"{self._where} is unavailable: {error}. {_STOPPED}") from None
         except Exception as error:
-            raise InvalidInputError(f"{self._where} cannot be written to: {_line(error)}. {_STOPPED}") from error
+            raise InvalidInputError(f"{self._where} cannot be written to: {cause_of(error)}. {_STOPPED}") from error
 
     def holds_rows(self) -> bool:
         """Whether the table contains answers of this stream."""
@@ -257,7 +258,7 @@ class TableWriter(ABC):
         except SkybandError:
             raise
         except Exception as error:
-            raise InvalidInputError(f"{self._where} cannot be used: {_line(error)}. Nothing was written.") from error
+            raise InvalidInputError(f"{self._where} cannot be used: {cause_of(error)}. Nothing was written.") from error
 
 
 _STOPPED = "The stream stopped; no answers are lost. Correct the problem and run it again."
@@ -283,7 +284,3 @@ def _alike(there: pa.DataType, here: pa.DataType) -> bool:
     if pa.types.is_timestamp(there) and pa.types.is_timestamp(here):
         return (there.tz is None) == (here.tz is None)
     return bool(there == here) or {there, here} <= {pa.binary(), pa.large_binary(), pa.binary_view()}
-
-
-def _line(error: Exception) -> str:
-    return str(error).partition("\n")[0].rstrip(". ") or type(error).__name__
