@@ -22,8 +22,8 @@ def cause_of(error: BaseException) -> str:
     r"""Return what failed and why: the first line of an error, and what the storage has answered or the last cause.
 
     >>> cause_of(OSError("Kernel error -> Generic S3 error\n \x1b[31m↳\x1b[0m Error performing list request\n"
-    ...                  "  \x1b[31m↳\x1b[0m <Error><Code>NoSuchBucket</Code><Message>It is not there</Message></Error>"))
-    'Generic S3 error (NoSuchBucket: It is not there)'
+    ...                  "  \x1b[31m↳\x1b[0m <Error><Code>NoSuchBucket</Code><Message>Not there</Message></Error>"))
+    'Generic S3 error (NoSuchBucket: Not there)'
     >>> cause_of(OSError("Generic S3 error\n ↳ error sending request\n  ↳ Connection refused (os error 111)\n"))
     'Generic S3 error (Connection refused (os error 111))'
     >>> cause_of(ValueError())

@@ -120,7 +120,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._respond(response.status, response.reason, response.getheaders(), content)
 
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _pass_on
+    def __getattr__(self, name):
+        if name.startswith("do_"):  # every method
+            return self._pass_on
+        raise AttributeError(name)
 
     def _respond(self, status, reason, headers, content):
         self.send_response_only(status, reason)

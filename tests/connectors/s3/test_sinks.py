@@ -49,10 +49,15 @@ def opened(*place, **more):
 
 
 def ready(*place):
-    writer = opened(*place)
+    writer = begun(opened(*place))
+    writer.prepare(answers(0))
+    return writer
+
+
+def begun(writer):
+    """What a run checks before it changes anything."""
     writer.reach()
     writer.check(answers(0))
-    writer.prepare(answers(0))
     return writer
 
 
@@ -95,8 +100,7 @@ def test_wrong_keys_and_a_missing_bucket(s3, bucket, tmp_path, kind):
     writer.take(0, answers(0))
     wrong = opened(kind, tmp_path, bucket, s3.port, password="wr0ng")
     with pytest.raises(sb.InvalidInputError, match=r"cannot be used: .*(SignatureDoesNotMatch|ACCESS_DENIED)") as error:
-        wrong.reach()
-        wrong.check(answers(0))
+        begun(wrong)
     said = str(error.value)
     assert "\n" not in said
     assert "\x1b" not in said
@@ -105,8 +109,7 @@ def test_wrong_keys_and_a_missing_bucket(s3, bucket, tmp_path, kind):
     elsewhere.mkdir()
     nowhere = opened(kind, elsewhere, "nowhere", s3.port)
     with pytest.raises(sb.InvalidInputError, match=r"NoSuchBucket|NO_SUCH_BUCKET|[Bb]ucket.* does not exist"):
-        nowhere.reach()
-        nowhere.check(answers(0))
+        begun(nowhere)
     assert numbers(kind, tmp_path, bucket, s3.port) == [0]
 
 
@@ -125,7 +128,7 @@ def test_a_bucket_without_the_right_to_write(s3, bucket, tmp_path, kind):
     finally:
         reader.kill()
     assert numbers(kind, tmp_path, bucket, s3.port) == [0]
-    assert not [path for path in (s3.folder / "objects" / bucket).rglob("_skyband*")]
+    assert not list((s3.folder / "objects" / bucket).rglob("_skyband*"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
