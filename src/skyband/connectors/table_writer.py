@@ -156,6 +156,8 @@ class TableWriter(ABC):
         found = list(files)
         if rest is not None and rest.num_rows:
             found.append(self.task_writer()(rest))
+        if not found:
+            return
         self._commit(lambda: self._take_files(batch, found))
 
     def _commit(self, work: Callable[[], None]) -> None:
