@@ -53,11 +53,16 @@ def test_a_glob(tmp_path, monkeypatch):
         (["x/a.csv", "x/b.tsv"], "files of several formats"),
         (["book.xlsx"], r"book\.xlsx.*is not supported"),
         (["x.csv.zip"], r"x\.csv\.zip.*is not supported"),
+        (["trades.pb"], r"trades\.pb.*is not supported"),
+        (["in/1.pb", "in/2.pb"], r"in/1\.pb.*is not supported"),
+        (["t/metadata/0.metadata.json", "t/data/a.parquet"], r"t is an Iceberg table.*Nothing was written"),
+        (["w/db/t/metadata/0.metadata.json", "w/db/t/data/a.parquet"], r"w/db/t is an Iceberg table"),
+        (["metadata/0.metadata.json", "data/a.parquet"], r"is an Iceberg table"),
     ],
 )
 def test_what_is_not_clear_is_told(tmp_path, files, message):
     for name in files:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_bytes(separated([("2024-01-01 09:00:00", 1, "a", 2)]))
     with pytest.raises(sb.InvalidInputError, match=message):
         init_file(None, tmp_path / "skyband.yaml", force=False)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.connectors.files import FolderWriter
+from skyband.connectors.folder_writer import FolderWriter
 from skyband.jobs import followed_stream, run_local
 from skyband.jobs.folder_log import FolderLog
 from skyband.jobs.local_state import FolderSegments, LocalCheckpoint

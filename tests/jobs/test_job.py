@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import skyband as sb
-from skyband.connectors.files import FolderWriter
+from skyband.connectors.folder_writer import FolderWriter
 from skyband.connectors.sources import open_batch
 from skyband.jobs import run
 from skyband.sharding.delivery import Wanted

@@ -16,11 +16,14 @@ from skyband.errors import InvalidInputError
 from skyband.jobs.engine_choice import why_no_spark
 from skyband.workload_file import sample_of, starter
 from skyband.workload_file.content_format import format_by_content
-from skyband.workload_file.data_files import is_partition, is_visible, visible_files
+from skyband.workload_file.data_files import is_partition, is_visible, refuse_iceberg, visible_files
 
 __all__ = ["init_file", "search_data"]
 # Suffixes of data files that are not supported.
-_UNREADABLE = ("arrow", "avro", "duckdb", "feather", "h5", "hdf5", "ipc", "orc", "sqlite", "sqlite3", "xls", "xlsx")
+_UNREADABLE = (
+    *("arrow", "avro", "bson", "duckdb", "feather", "h5", "hdf5", "ipc", "msgpack", "orc", "pb", "pbf", "protobuf"),
+    *("sqlite", "sqlite3", "xls", "xlsx"),
+)
 _ARCHIVES = (".7z", ".rar", ".tar", ".xz", ".zip")
 _NOT_DATA = ("env", "node_modules", "venv")
 _MOST = 2000  # files of a subfolder that are checked
@@ -94,6 +97,7 @@ def search_data(folder: Path) -> Path | None:
             "this folder is a Delta table, and VACUUM removes files in it that are not part of the table. Use the "
             f"parent folder: cd {shlex.quote(str(whole.parent))} && skyband init {shlex.quote(whole.name)}"
         )
+    refuse_iceberg(folder, [])
     files = [name for name in names if not (folder / name).is_dir()]
     found = [name for name in files if format_of(name)]
     found = found or [name for name in files if format_by_content(folder / name)]
@@ -116,7 +120,13 @@ def search_data(folder: Path) -> Path | None:
         raise _unclear("folders of data", below)
     if below:
         return folder / below[0]
-    unreadable = [name for name in files if _is_unreadable(Path(name))]
+    unreadable = [name for name in files if _is_unreadable(Path(name))] or [
+        f"{name}/{file.name}"
+        for name in names
+        if (folder / name).is_dir() and name not in _NOT_DATA
+        for file in islice(visible_files(folder / name), _MOST)
+        if _is_unreadable(file)
+    ]
     if unreadable:
         raise InvalidInputError(
             f"the format of the data in this folder ({_listed(unreadable)}) is not supported. Convert it to .csv, "

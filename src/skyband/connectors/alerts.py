@@ -134,6 +134,9 @@ class Webhook(_Alerts):
 
         self._attempt(connect)
 
+    def check(self, rows: pa.Table) -> None:
+        """Nothing to check: alerts have the same fields for all queries."""
+
     def prepare(self, rows: pa.Table) -> None:
         """Nothing to prepare."""
 

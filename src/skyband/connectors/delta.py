@@ -12,7 +12,7 @@ from skyband.connectors.secrets import SecretsRule
 from skyband.connectors.section import Wrong
 from skyband.connectors.server import seconds
 from skyband.connectors.sink import SinkModel
-from skyband.connectors.values import Gap, Scalar, Text
+from skyband.connectors.values import Gap, Scalar, Size, Text, size_in_bytes
 from skyband.paths import absolute, has_scheme
 
 if TYPE_CHECKING:
@@ -52,9 +52,21 @@ class DeltaSink(SinkModel):
     )
     compact: Gap | None = Field(
         default=None,
-        description="How often small files are merged, beside the stream. Replaced files stay until the table is "
-        "vacuumed. Default: never.",
+        description="The age at which small files are merged, beside the stream. Replaced files stay until the table "
+        "is vacuumed, or for `vacuum`. Default: never.",
         examples=["10 minutes"],
+    )
+    compact_size: Size | None = Field(
+        default=None,
+        description="The size of the merged files; smaller files are small. With `compact`. Default: 100 MB, or the "
+        "table property delta.targetFileSize.",
+        examples=["256 MB"],
+    )
+    vacuum: Gap | None = Field(
+        default=None,
+        description="How long files stay that a commit has replaced, for readers of older versions; then compaction "
+        "deletes them. With `compact`. Default: forever.",
+        examples=["7 days"],
     )
 
     writers: Literal["driver", "tasks"] | None = Field(
@@ -66,12 +78,16 @@ class DeltaSink(SinkModel):
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """Check that tasks and the driver process write to one folder."""
+        """Check that tasks and the driver process write to one folder, and that compaction has its keys."""
+        for key in ("compact_size", "vacuum"):
+            if raw.get(key) is not None and raw.get("compact") is None:
+                yield key, "requires compact, the age at which small files are merged."
         if raw.get("writers") == "tasks" and has_scheme(raw.get("path")):
             yield "writers", f"tasks requires a folder that all machines share, got path {raw['path']!r}."
 
     def open(self, opening: Opening) -> DeltaWriter:
         """Return a writer to the table."""
+        from skyband.connectors.delta_compaction import Compaction
         from skyband.connectors.delta_writer import DeltaWriter
 
         return DeltaWriter(
@@ -81,7 +97,13 @@ class DeltaSink(SinkModel):
             options=self.options,
             retry=seconds(self.retry or "60 seconds"),
             by_tasks=self.writers == "tasks",
-            compact=None if self.compact is None else seconds(self.compact),
+            compaction=None
+            if self.compact is None
+            else Compaction(
+                seconds(self.compact),
+                None if self.compact_size is None else size_in_bytes(self.compact_size),
+                None if self.vacuum is None else seconds(self.vacuum),
+            ),
         )
 
     def settled(self, folder: Path) -> Self:

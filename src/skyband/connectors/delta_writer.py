@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
-import logging
-import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from time import monotonic, time
+from time import time
 from typing import Any
 
 import pyarrow as pa
 
+from skyband.connectors.delta_compaction import Compaction, Compactor
+from skyband.connectors.table_errors import cause_of, is_denied
+from skyband.connectors.table_files import WRITE_CHECK, refuse_read_only
 from skyband.connectors.table_writer import Committed, TableWriter
 from skyband.errors import MissingDependencyError
+from skyband.paths import has_scheme
 from skyband.queries import Query
 from skyband.sharding.delivery import TaskFile
 
 try:
     from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
     from deltalake.exceptions import CommitFailedError, TableNotFoundError
+    from deltalake.fs import DeltaStorageHandler
     from deltalake.transaction import AddAction
 except ImportError as error:
     raise MissingDependencyError(
@@ -28,12 +32,11 @@ except ImportError as error:
 
 __all__ = ["DeltaWriter"]
 
-_LOG = logging.getLogger(__name__)
 _SEARCHED = 100  # commits in which the queries of the last micro-batch are searched first
 
 
 class DeltaWriter(TableWriter):
-    """Appends answers to a Delta table. The parameters are the keys of `skyband.sinks.Delta`; `compact` in seconds.
+    """Appends answers to a Delta table. The parameters are the keys of `skyband.sinks.Delta`.
 
     >>> writer = DeltaWriter("answers", "trades/answers", queries)  # doctest: +SKIP
     """
@@ -46,35 +49,30 @@ class DeltaWriter(TableWriter):
         *,
         options: Mapping[str, Any] | None = None,
         retry: float = 60,
-        compact: float | None = None,
+        compaction: Compaction | None = None,
         by_tasks: bool = False,
     ) -> None:
         super().__init__(f"Delta table {path!r}", key, queries, retry, by_tasks=by_tasks)
         self._path, self._options = path, {name: str(value) for name, value in (options or {}).items()}
         self._table: Any = None
-        self._every, self._compacted = compact, monotonic()
-        self._compaction: threading.Thread | None = None
+        self._compactor = None if compaction is None else Compactor(self._load, compaction, str(self))
 
     def take(self, batch: int, rows: pa.Table) -> None:
         """Append the answers of a micro-batch, unless the table already has them; start a compaction if it is due."""
         super().take(batch, rows)
-        if self._every is not None and monotonic() >= self._compacted + self._every:
-            self._compacted = monotonic()
-            if self._compaction is None or not self._compaction.is_alive():
-                self._compaction = threading.Thread(target=self.compact, name="skyband-delta-compaction", daemon=True)
-                self._compaction.start()
+        if self._compactor is not None:
+            self._compactor.compact_if_due(self._table)
 
-    def compact(self) -> None:
-        """Merge small files. Appends of this stream do not conflict with it."""
-        try:
-            self._load().optimize.compact()
-        except Exception as error:  # answers are complete without it
-            _LOG.warning("%s: small files were not merged: %s", self, str(error).partition("\n")[0])
+    def take_files(self, batch: int, files: Sequence[TaskFile], rest: pa.Table | None) -> None:
+        """Add the files of a micro-batch, as `TableWriter.take_files`; start a compaction if it is due."""
+        super().take_files(batch, files, rest)
+        if self._compactor is not None:
+            self._compactor.compact_if_due(self._table)
 
     def close(self) -> None:
         """Wait for a compaction that is running."""
-        if self._compaction is not None:
-            self._compaction.join()
+        if self._compactor is not None:
+            self._compactor.join()
 
     def _load(self) -> Any:
         return DeltaTable(self._path, storage_options=self._options)
@@ -91,6 +89,16 @@ class DeltaWriter(TableWriter):
         except TableNotFoundError:
             self._table = None
         return self._table is not None
+
+    def _try_to_write(self) -> None:
+        if not has_scheme(self._path):
+            refuse_read_only(Path(self._path) / "_delta_log")
+            return
+        # A commit of a table beside the data: deltalake has no other function that writes an object.
+        empty = pa.schema([("a", pa.int32())])
+        DeltaTable.create(f"{self._path}/{WRITE_CHECK}", empty, mode="overwrite", storage_options=self._options)
+        with suppress(Exception):  # some have no right to delete; the files are not part of the table
+            DeltaStorageHandler(self._path, self._options).delete_dir(WRITE_CHECK)
 
     def _create(self, schema: pa.Schema) -> None:
         DeltaTable.create(self._path, schema, storage_options=self._options)
@@ -164,7 +172,5 @@ class DeltaWriter(TableWriter):
         return f"skyband/{self._key}/{epoch}"
 
     def _transient(self, error: Exception) -> str | None:
-        is_transient = isinstance(error, CommitFailedError) or (
-            isinstance(error, OSError) and not isinstance(error, PermissionError)
-        )
-        return str(error).partition("\n")[0] if is_transient else None
+        is_transient = isinstance(error, CommitFailedError) or (isinstance(error, OSError) and not is_denied(error))
+        return cause_of(error) if is_transient else None

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
-from uuid import uuid4
 
 from pydantic import Field
 
@@ -18,16 +15,15 @@ from skyband.connectors.section import Wrong
 from skyband.connectors.sink import SinkModel
 from skyband.connectors.source import ParsedSource, Reading
 from skyband.connectors.values import Count, Scalar, Text
-from skyband.errors import InvalidInputError
 from skyband.paths import absolute, has_scheme
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from skyband.connectors.folder_writer import FolderWriter
     from skyband.sharding.delivery import Opening
 
-__all__ = ["CsvSink", "FileSink", "FilesSource", "FolderWriter", "JsonlSink", "ParquetSink"]
+__all__ = ["CsvSink", "FileSink", "FilesSource", "JsonlSink", "ParquetSink"]
 
 
 class FilesSource(ParsedSource):
@@ -187,6 +183,13 @@ class FileSink(SinkModel):
         description="The folder to write files to. Relative to the folder of the workload file.", examples=["answers"]
     )
 
+    writers: Literal["driver", "tasks"] | None = Field(
+        default=None,
+        description="What writes files. driver: all answers of a micro-batch pass through the driver process, which "
+        "writes one file. tasks: tasks of Spark write large answers, as a folder with several files for each "
+        "micro-batch; all machines must share the folder. Default: driver.",
+    )
+
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
         """Check that the folder is local."""
@@ -196,7 +199,9 @@ class FileSink(SinkModel):
 
     def open(self, opening: Opening) -> FolderWriter:
         """Return a writer of files."""
-        return FolderWriter(self.path, opening.stream, self.type)
+        from skyband.connectors.folder_writer import FolderWriter
+
+        return FolderWriter(self.path, opening.stream, self.type, by_tasks=self.writers == "tasks")
 
     def settled(self, folder: Path) -> Self:
         """Return a copy with an absolute folder."""
@@ -247,96 +252,7 @@ class CsvSink(FileSink):
 
     def open(self, opening: Opening) -> FolderWriter:
         """Return a writer of files."""
-        return FolderWriter(self.path, opening.stream, self.type, quote_formulas=self.formulas == "quote")
+        from skyband.connectors.folder_writer import FolderWriter
 
-
-class FolderWriter:
-    """Writes one file per micro-batch with answers. Files appear atomically; a repeated batch replaces its file."""
-
-    holds = "answers"
-    of_dead_letters = False
-    first = 0
-
-    def __init__(self, folder: str, stream: str, kind: str, *, quote_formulas: bool = False) -> None:
-        self.folder = Path(folder)
-        self._stream = stream
-        self._kind = kind
-        self._quotes = quote_formulas
-        self._swept = False
-
-    def take(self, batch: int, rows: pa.Table) -> None:
-        """Write or replace the file of a micro-batch."""
-        path = self.folder / f"{self._stream}-{batch:08}.{self._kind}"
-        # A hidden temporary file in the same folder: readers ignore it, and the rename is atomic.
-        unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
-        try:
-            self._sweep()
-            if not rows.num_rows:
-                path.unlink(missing_ok=True)  # the workload changed before the batch was repeated
-                return
-            self.folder.mkdir(parents=True, exist_ok=True)
-            _WRITERS[self._kind](self._safe(rows), unfinished)
-            os.replace(unfinished, path)
-        except OSError as error:
-            with suppress(OSError):
-                unfinished.unlink()
-            raise InvalidInputError(
-                f"answers cannot be written to {str(path)!r} ({error.strerror or error}). The stream stopped; no "
-                "answers are lost. Make the folder writable and run it again."
-            ) from error
-
-    def _safe(self, rows: pa.Table) -> pa.Table:
-        from skyband.data.json_lines import without_formulas
-
-        return without_formulas(rows) if self._quotes else rows
-
-    def files(self) -> list[Path]:
-        """Return the files that this stream has written."""
-        return sorted(self.folder.glob(self._pattern()))
-
-    def clear(self) -> None:
-        """Remove the files that this stream has written."""
-        for path in self.files():
-            path.unlink()
-
-    def _pattern(self) -> str:
-        return f"{_escaped(self._stream)}-{'[0-9]' * 8}.{self._kind}"
-
-    def _sweep(self) -> None:
-        """Remove unfinished files of a killed run."""
-        if not self._swept:
-            for left in self.folder.glob(f".{self._pattern()}.*"):
-                left.unlink(missing_ok=True)
-            self._swept = True
-
-
-def _escaped(name: str) -> str:
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
-
-
-def _write_parquet(rows: pa.Table, path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    pq.write_table(rows, path)
-
-
-def _write_csv(rows: pa.Table, path: Path) -> None:
-    import pyarrow.csv as pcsv
-
-    from skyband.data.json_lines import flat
-
-    pcsv.write_csv(flat(rows), path)
-
-
-def _write_lines(rows: pa.Table, path: Path) -> None:
-    from skyband.data.json_lines import json_lines
-
-    with path.open("w", encoding="utf-8") as file:
-        file.writelines(json_lines(rows))
-
-
-_WRITERS: dict[str, Callable[[pa.Table, Path], None]] = {
-    "parquet": _write_parquet,
-    "csv": _write_csv,
-    "jsonl": _write_lines,
-}
+        quote, by_tasks = self.formulas == "quote", self.writers == "tasks"
+        return FolderWriter(self.path, opening.stream, self.type, quote_formulas=quote, by_tasks=by_tasks)

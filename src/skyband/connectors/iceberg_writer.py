@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from skyband.connectors.table_errors import cause_of, is_denied
+from skyband.connectors.table_files import WRITE_CHECK, refuse_read_only
 from skyband.connectors.table_writer import Committed, TableWriter
 from skyband.errors import MissingDependencyError
+from skyband.paths import has_scheme
 from skyband.queries import Query
 from skyband.sharding.delivery import TaskFile
 
@@ -22,6 +27,7 @@ try:
         ServiceUnavailableError,
     )
     from pyiceberg.expressions import In
+    from pyiceberg.io import load_file_io
     from requests import ConnectionError as Unreachable
     from requests import Timeout
 except ImportError as error:
@@ -76,6 +82,24 @@ class IcebergWriter(TableWriter):
             self._table = None
         return self._table is not None
 
+    def _try_to_write(self) -> None:
+        if (engine := getattr(self._catalog, "engine", None)) is not None:  # a catalog in a database
+            with engine.begin() as connection:
+                connection.exec_driver_sql("UPDATE iceberg_tables SET table_name = table_name WHERE 1 = 0")
+        warehouse = self._properties.get("warehouse")
+        place = f"{self._table.location()}/metadata" if self._table is not None else warehouse
+        if place is None:
+            return  # a REST catalog selects the place
+        if not has_scheme(place) or place.startswith("file:"):
+            refuse_read_only(Path(place.removeprefix("file://")))
+            return
+        files = load_file_io({**self._catalog.properties, **({} if self._table is None else self._table.io.properties)})
+        check = files.new_output(f"{place}/{WRITE_CHECK}")
+        with check.create(overwrite=True) as file:
+            file.write(b"skyband")
+        with suppress(Exception):  # some have no right to delete; the file is not part of the table
+            files.delete(check)
+
     def _create(self, schema: pa.Schema) -> None:
         self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
         self._catalog.create_table(self._name, schema)
@@ -117,14 +141,9 @@ class IcebergWriter(TableWriter):
         return f"skyband.{self._key}"
 
     def _transient(self, error: Exception) -> str | None:
-        if isinstance(error, _TRANSIENT) or type(error).__module__.startswith("sqlalchemy") or _is_full(error):
-            return str(error).partition("\n")[0] or type(error).__name__
-        return None
-
-
-def _is_full(error: Exception) -> bool:
-    """Whether an error is of the storage, and not of permissions."""
-    return isinstance(error, OSError) and not isinstance(error, PermissionError)
+        is_of_catalog = isinstance(error, _TRANSIENT) or type(error).__module__.startswith("sqlalchemy")
+        is_transient = is_of_catalog or (isinstance(error, OSError) and not is_denied(error))
+        return cause_of(error) if is_transient else None
 
 
 def _text(committed: Committed) -> str:

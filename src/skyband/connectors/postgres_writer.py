@@ -111,10 +111,14 @@ class PostgresWriter:
         """Connect to the server, without retries: at startup, a failure is likely to be a wrong configuration."""
         self._once(self._connected)
 
+    def check(self, rows: pa.Table) -> None:
+        """Check that rows of this schema can be written, in a transaction that is rolled back."""
+        table = self._table_for(rows)
+        self._once(lambda: self._try_out(table))
+
     def prepare(self, rows: pa.Table) -> None:
         """Create the table for rows of this schema, or validate the existing table."""
-        self._reject_invalid_names(rows)
-        table = table_for(self._name, with_places(rows.slice(0, 0), self._groups).schema)
+        table = self._table_for(rows)
         self._once(lambda: self._make(table))
         self._table = table
 
@@ -178,28 +182,46 @@ class PostgresWriter:
             if self._newest:
                 cursor.execute(table.forget(), [rows["query"].unique().to_pylist()])
 
+    def _table_for(self, rows: pa.Table) -> Table:
+        self._reject_invalid_names(rows)
+        return table_for(self._name, with_places(rows.slice(0, 0), self._groups).schema)
+
+    def _try_out(self, table: Table) -> None:
+        """Run the statements of a micro-batch without rows, and undo them: they need the same rights."""
+        connection = self._connected()
+        with connection.transaction(force_rollback=True), connection.cursor() as cursor:
+            self._make_in(cursor, table)
+            cursor.execute(table.stage())
+            cursor.execute(table.upsert())
+            cursor.execute(table.cut())
+            cursor.execute(table.clear(), [[]])
+
     def _make(self, table: Table) -> None:
         connection = self._connected()
         with connection.transaction(), connection.cursor() as cursor:
-            # Concurrent CREATE TABLE IF NOT EXISTS can fail, because it does not lock.
-            cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 7919))", [table.quoted])
-            cursor.execute("SELECT to_regclass(%s)::oid", [table.quoted])
-            if _one(cursor)[0] is None:
-                cursor.execute(table.create())
-            cursor.execute(
-                "SELECT attname, format_type(atttypid, atttypmod), attnotnull AND NOT atthasdef AND attidentity = '' "
-                "FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
-                [table.quoted],
-            )
-            found = {row[0]: DatabaseColumn(*row) for row in cursor.fetchall()}
-            cursor.execute(
-                "SELECT array_agg(attname::text) FROM pg_index "
-                "JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey[0:indnkeyatts - 1]) "
-                "WHERE indrelid = to_regclass(%s) AND indisunique AND indisvalid AND indpred IS NULL "
-                "AND indexprs IS NULL GROUP BY indexrelid",
-                [table.quoted],
-            )
-            table.refuse_another_shape(found, (frozenset(row[0]) for row in cursor.fetchall()))
+            self._make_in(cursor, table)
+
+    def _make_in(self, cursor: psycopg.Cursor[Any], table: Table) -> None:
+        """Create or validate the table in the transaction of the cursor."""
+        # Concurrent CREATE TABLE IF NOT EXISTS can fail, because it does not lock.
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 7919))", [table.quoted])
+        cursor.execute("SELECT to_regclass(%s)::oid", [table.quoted])
+        if _one(cursor)[0] is None:
+            cursor.execute(table.create())
+        cursor.execute(
+            "SELECT attname, format_type(atttypid, atttypmod), attnotnull AND NOT atthasdef AND attidentity = '' "
+            "FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped",
+            [table.quoted],
+        )
+        found = {row[0]: DatabaseColumn(*row) for row in cursor.fetchall()}
+        cursor.execute(
+            "SELECT array_agg(attname::text) FROM pg_index "
+            "JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey[0:indnkeyatts - 1]) "
+            "WHERE indrelid = to_regclass(%s) AND indisunique AND indisvalid AND indpred IS NULL "
+            "AND indexprs IS NULL GROUP BY indexrelid",
+            [table.quoted],
+        )
+        table.refuse_another_shape(found, (frozenset(row[0]) for row in cursor.fetchall()))
 
     def _fetch(self, statement: Any, values: Sequence[Any]) -> list[Any]:
         connection = self._connected()

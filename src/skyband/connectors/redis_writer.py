@@ -140,8 +140,13 @@ class SortedSets:
         """Connect to the server, without retries: at startup, a failure is likely to be a wrong configuration."""
         self._once(lambda: self._connected().ping())
 
+    def check(self, rows: pa.Table) -> None:
+        """Check that the rows have the member column, and that the user has the right to write keys."""
+        self.prepare(rows)
+        self._once(lambda: self._connected().zadd(f"{self._prefix}:", {"": 0}, xx=True))  # changes only what exists
+
     def prepare(self, rows: pa.Table) -> None:
-        """Check that the rows have the member column."""
+        """Check that the rows have the member column. Keys are created by the first answers."""
         refuse_taken_names(rows, self._where)
         if self._member is not None and self._member.lower() not in map(str.lower, rows.column_names):
             raise InvalidInputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
@@ -11,7 +12,9 @@ import pyarrow.parquet as pq
 
 from skyband.sharding.delivery import TaskFile
 
-__all__ = ["read_parts", "remove_parts", "stored_types", "write_part"]
+__all__ = ["WRITE_CHECK", "read_parts", "refuse_read_only", "remove_parts", "stored_types", "write_part"]
+
+WRITE_CHECK = "_skyband_write_check"  # written and deleted when a stream starts; readers ignore names with _
 
 
 def write_part(rows: pa.Table, folder: str, narrowest: int = 8) -> TaskFile:
@@ -21,6 +24,16 @@ def write_part(rows: pa.Table, folder: str, narrowest: int = 8) -> TaskFile:
     # Nanoseconds and other units are not in tables; the default version writes microseconds as they are.
     pq.write_table(stored_types(rows, narrowest), path, compression="zstd")
     return TaskFile(str(path), rows.num_rows, path.stat().st_size)
+
+
+def refuse_read_only(folder: Path) -> None:
+    """Raise an error if files cannot be created in a folder of this machine, or the folder itself cannot."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir():
+        raise NotADirectoryError(f"{str(folder)!r} is not a folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(f"no right to write to folder {str(folder)!r}")
 
 
 def read_parts(files: Sequence[TaskFile]) -> pa.Table:

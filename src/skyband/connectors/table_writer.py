@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from skyband.connectors.server import GivenUpError, Patience
+from skyband.connectors.table_errors import cause_of
 from skyband.connectors.table_files import read_parts, remove_parts, stored_types, write_part
 from skyband.errors import InvalidInputError, PipelineError, SkybandError
 from skyband.queries import Query
@@ -101,6 +102,10 @@ class TableWriter(ABC):
         """Remove the rows of queries and store `committed`, in one commit."""
 
     @abstractmethod
+    def _try_to_write(self) -> None:
+        """Raise an error if there are no rights to commit to the table, or to create it. Nothing remains."""
+
+    @abstractmethod
     def _transient(self, error: Exception) -> str | None:
         """Return why an error is likely to disappear by itself; None if it is not."""
 
@@ -111,6 +116,16 @@ class TableWriter(ABC):
     def ask(self, queries: Sequence[Query]) -> None:
         """Set the queries whose answers follow."""
         self._queries = {query.name: signature(query) for query in queries}
+
+    def check(self, rows: pa.Table) -> None:
+        """Check that rows of this schema fit into the table if it exists, and that it can be written to."""
+
+        def look() -> None:
+            if self._open():
+                self._refuse_other_types(self._stored(rows.slice(0, 0)).schema)
+            self._try_to_write()
+
+        self._at_start(look)
 
     def prepare(self, rows: pa.Table) -> None:
         """Create the table for rows of this schema, or check that they fit into the existing table."""
@@ -141,6 +156,8 @@ class TableWriter(ABC):
         found = list(files)
         if rest is not None and rest.num_rows:
             found.append(self.task_writer()(rest))
+        if not found:
+            return
         self._commit(lambda: self._take_files(batch, found))
 
     def _commit(self, work: Callable[[], None]) -> None:
@@ -151,7 +168,7 @@ class TableWriter(ABC):
         except GivenUpError as error:
             raise PipelineError(f"{self._where} is unavailable: {error}. {_STOPPED}") from None
         except Exception as error:
-            raise InvalidInputError(f"{self._where} cannot be written to: {_line(error)}. {_STOPPED}") from error
+            raise InvalidInputError(f"{self._where} cannot be written to: {cause_of(error)}. {_STOPPED}") from error
 
     def holds_rows(self) -> bool:
         """Whether the table contains answers of this stream."""
@@ -243,7 +260,7 @@ class TableWriter(ABC):
         except SkybandError:
             raise
         except Exception as error:
-            raise InvalidInputError(f"{self._where} cannot be used: {_line(error)}. Nothing was written.") from error
+            raise InvalidInputError(f"{self._where} cannot be used: {cause_of(error)}. Nothing was written.") from error
 
 
 _STOPPED = "The stream stopped; no answers are lost. Correct the problem and run it again."
@@ -269,7 +286,3 @@ def _alike(there: pa.DataType, here: pa.DataType) -> bool:
     if pa.types.is_timestamp(there) and pa.types.is_timestamp(here):
         return (there.tz is None) == (here.tz is None)
     return bool(there == here) or {there, here} <= {pa.binary(), pa.large_binary(), pa.binary_view()}
-
-
-def _line(error: Exception) -> str:
-    return str(error).partition("\n")[0].rstrip(". ") or type(error).__name__

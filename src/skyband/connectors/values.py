@@ -12,11 +12,24 @@ from pydantic_core import PydanticCustomError
 from skyband.durations import parse_duration
 from skyband.errors import InvalidQueryError
 
-__all__ = ["DURATION", "Count", "Gap", "Scalar", "SqlType", "Text", "checked_duration", "refused"]
+__all__ = [
+    "DURATION",
+    "Count",
+    "Gap",
+    "Scalar",
+    "Size",
+    "SqlType",
+    "Text",
+    "checked_duration",
+    "refused",
+    "size_in_bytes",
+]
 
 # Signs, digits, a unit; or ISO 8601. The parser reports details. The pattern has no lookaheads and flags, which not
 # every JSON Schema validator supports.
 DURATION = r"^\s*([Ii][Nn][Tt][Ee][Rr][Vv][Aa][Ll]\s+)?(([+-]?[0-9]+(\.[0-9]+)?\s*[A-Za-z]+\s*)+|[Pp][0-9A-Za-z.]+\s*)$"
+SIZE = r"^\s*[0-9]+(\.[0-9]+)?\s*[KkMmGgTt][Bb]?\s*$"
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([KkMmGgTt])[Bb]?")
 _TYPES = """
     array bigint binary boolean byte char character date dec decimal double float int integer interval long map
     numeric real short smallint string struct time timestamp timestamp_ltz timestamp_ntz tinyint varchar variant
@@ -42,6 +55,27 @@ def checked_duration(value: str, info: ValidationInfo) -> str:
     return value
 
 
+def size_in_bytes(text: str) -> int:
+    """Return a size in bytes; units are powers of 1024, as in settings of Spark.
+
+    >>> size_in_bytes("128 MB"), size_in_bytes("1.5g")
+    (134217728, 1610612736)
+    """
+    found = _SIZE.fullmatch(text.strip())
+    size = 0 if found is None else int(float(found[1]) * 1024 ** "kmgt".index(found[2].lower()) * 1024)
+    if size <= 0:
+        raise ValueError(text)
+    return size
+
+
+def _size(value: str) -> str:
+    try:
+        size_in_bytes(value)
+    except ValueError:
+        raise refused(f"must be a size such as 128 MB, got {value!r}.") from None
+    return value
+
+
 def _scalar(value: Any) -> bool | int | float | str:
     if not isinstance(value, bool | int | float | str):
         raise refused("must be a single value: text, a number, true or false.")
@@ -61,6 +95,7 @@ Text = Annotated[str, Field(pattern=r"\S")]
 Count = Annotated[int, Field(ge=1)]
 SqlType = Annotated[Text, AfterValidator(_sql_type)]
 Gap = Annotated[str, AfterValidator(checked_duration), WithJsonSchema({"type": "string", "pattern": DURATION})]
+Size = Annotated[str, AfterValidator(_size), WithJsonSchema({"type": "string", "pattern": SIZE})]
 Scalar = Annotated[
     bool | int | float | str, PlainValidator(_scalar), WithJsonSchema({"type": ["string", "number", "boolean"]})
 ]

@@ -50,9 +50,13 @@ def source_of(path: Path, folder: Path, title: str, *, alone: bool = False) -> S
     'a'
     >>> source_of(Path("a/b/x.parquet"), Path("a"), "a").place
     'b/x.parquet'
+    >>> source_of(Path("a/x-00000008.parquet/part-00000.parquet"), Path("a"), "a")
+    Source(place='x', kind='sink', stream='x')
     """
     below = path.relative_to(folder)
     if not alone:
+        if _OF_A_SINK.fullmatch(path.parent.name) and path.parent != folder:  # a micro-batch that tasks have written
+            path, below = path.parent, below.parent
         # Folders such as day=2024-01-01 are parts of the data above them.
         above = PurePath(*(part for part in below.parent.parts if "=" not in part))
         if found := _OF_A_SINK.fullmatch(path.name):

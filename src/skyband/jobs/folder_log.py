@@ -48,14 +48,15 @@ class FolderLog:
     (0, True, False)
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_new: bool = False) -> None:
+        """`is_new`: the log of an earlier run is ignored, because it will be removed before the first batch."""
         self.path = path
         self.last: PlannedBatch | None = None
         self.versions: tuple[int, int] | None = None  # of a table: those of the first and the last file
         self._seen: set[str] = set()
         self._size = 0  # of the complete lines, in bytes
         self._check = ""  # the checksum of the last line
-        for batch, size, self._check in _lines(path):
+        for batch, size, self._check in () if is_new else _lines(path):
             self._take(batch)
             self._size += size
 

@@ -28,7 +28,7 @@ from skyband.queries import Query
 from skyband.queries.workload import Workload
 from skyband.sharding.delivery import Server, Wanted, ask_servers, output_of
 from skyband.spark.checkpoint_lock import Lock
-from skyband.spark.delivery import open_servers
+from skyband.spark.delivery import check_answers, open_servers
 from skyband.spark.health import Beat
 from skyband.spark.sessions import session
 from skyband.spark.stream_handle import Handle
@@ -111,13 +111,14 @@ def run(
     running = None
     try:
         journal = Journal(Path(str(engine.checkpoint)))
-        if fresh:
-            journal.clear()
         live_queries = LiveQueries(journal, names_of(file))
-        current = file if mode == "once" else changed(file, live_queries.read())
+        current = file if mode == "once" or fresh else changed(file, live_queries.read())
         running = Run(current, mode, found, live_queries, lock)
         for name in running.file.workloads:
             running._add(name, fresh=fresh, reshard=reshard, watchers=(watchers or {}).get(name, ()))
+        if fresh:
+            journal.clear()
+        running._begin()
     except BaseException:
         with suppress(PipelineError):
             lock.release() if running is None else running.stop()
@@ -206,6 +207,7 @@ class Run:
                 handle.await_batch(CHANGE_TIMEOUT)
                 handle.stop()
                 ask_servers(wanted, file.workloads[stream])
+                check_answers(wanted, file.workloads[stream], output_of(wanted), out)
                 open_servers(wanted, file.workloads[stream], output_of(wanted), out)
 
             def prepare_again(out: DataFrame) -> None:
@@ -325,11 +327,17 @@ class Run:
     def _add(self, name: str, *, fresh: bool, reshard: bool, watchers: Sequence[Wanted]) -> None:
         self._streams[name] = stream = JobStream(self._spark, self.mode, name, lambda: self.file, reshard=reshard)
         stream.open_sinks(watchers)
-        prepare = stream.check_outputs(fresh=fresh)
-        if self.mode == "once":
-            self._bounded[name] = stream.run_once(prepare)
-        else:
-            self._launch_first(name, prepare)
+        stream.check_outputs(fresh=fresh)
+
+    def _begin(self) -> None:
+        """Start the streams. All of them were checked: only now is anything removed."""
+        for stream in self._streams.values():
+            stream.discard()
+        for name, stream in self._streams.items():
+            if self.mode == "once":
+                self._bounded[name] = stream.run_once(stream.prepare)
+            else:
+                self._launch_first(name, stream.prepare)
 
     def _clean_up(self) -> None:
         for server in self._servers:

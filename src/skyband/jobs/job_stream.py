@@ -25,7 +25,7 @@ from skyband.errors import SkybandError
 from skyband.jobs.bounded_job import BoundedRun, Delivery, Planned
 from skyband.jobs.changed_files import ReadOnce
 from skyband.jobs.local_state import has_local_state, refuse_local_state
-from skyband.jobs.outputs import Mode, discard, open_outputs, refuse_foreign_files
+from skyband.jobs.outputs import Mode, discard, open_outputs, refuse_foreign_files, refuse_undiscardable
 from skyband.queries.workload import Workload
 from skyband.sharding.delivery import (
     Folder,
@@ -39,7 +39,7 @@ from skyband.sharding.delivery import (
 )
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files
-from skyband.spark.delivery import Take, collecting, open_servers, writing
+from skyband.spark.delivery import Take, check_answers, collecting, open_servers, writing
 from skyband.spark.inputs import read_by_spark
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.outbox import Outbox
@@ -68,6 +68,7 @@ class JobStream:
         self._spark, self._mode, self._name, self._file = spark, mode, name, file
         self._checkpoint = file().checkpoint_of(name)
         self._folders: list[Folder] = []
+        self._fresh = self._ignores_state = self._has_state = False  # until the outputs are checked
         self.wanted: list[Wanted] = []  # receivers of its answers
         self.memories: dict[Output, list[Memory]] = {}  # one per sink of type memory
         self.servers: list[Server] = []
@@ -77,32 +78,73 @@ class JobStream:
         opened = open_outputs(self._file, self._name, self._spark, watchers)
         self.wanted, self.memories, self.servers = opened.wanted, opened.memories, opened.servers
 
-    def check_outputs(self, *, fresh: bool) -> Prepare:
-        """Check the state and the files of earlier runs, or discard them if `fresh`; return what opens servers."""
+    def check_outputs(self, *, fresh: bool) -> None:
+        """Check the outputs, and the state and the files of earlier runs. Nothing is changed.
+
+        If `fresh`, the state is ignored, and everything that a new stream needs is checked, so that `discard` is safe.
+        """
         file, name, wanted = self._file(), self._name, self.wanted
         stored = Checkpoint(self._spark, self._checkpoint)
         outlets, dead = [one.outlet for one in wanted], dead_places(name, file.streams[name])
         self._folders = [place for place in (*outlets, *dead) if isinstance(place, Folder)]
         for server in servers_among(wanted):
-            server.reach()  # before anything is discarded
+            server.reach()
+        self._fresh = self._ignores_state = fresh
         if fresh:
-            discard(self._checkpoint, self._folders)
+            refuse_undiscardable(self._checkpoint, self._folders)
+            self._check_servers(self._planned(file).assemble(None).answers)
+            return
         if self._mode != "once":
             refuse_local_state(self._checkpoint)
             if (letters := self._letters_of_tasks(file.streams[name])) is not None:
                 self._folders = [*(folder for folder in self._folders if folder not in dead), letters]
-        has_state = has_local_state(self._checkpoint) or stored.read() is not None
+        has_state = self._has_state = has_local_state(self._checkpoint) or stored.read() is not None
         refuse_foreign_files(self._folders, name, has_state=has_state, mode=self._mode)
         if has_state and self._mode != "once":
             refuse_newer_files(stored, self._folders, name)
 
-        def prepare(out: DataFrame) -> None:
-            replace, output = fresh or self._mode == "once", output_of(wanted)
-            open_servers(wanted, file.workloads[name], output, out, replace=replace, kept=has_state)
-            if fresh:
-                clear_servers(wanted)
+    def discard(self) -> None:
+        """Remove the state, the files and the answers of earlier runs, if requested."""
+        if self._fresh:
+            discard(self._checkpoint, self._folders)
+            self._ignores_state = False
+            if self._mode != "once" and self._letters_of_tasks(self._file().streams[self._name]) is not None:
+                dead = dead_places(self._name, self._file().streams[self._name])
+                self._folders = [folder for folder in self._folders if folder not in dead]
 
-        return prepare
+    def prepare(self, out: DataFrame) -> None:
+        """Open the servers for these answers; remove the answers of earlier runs, if requested."""
+        replace, output = self._fresh or self._mode == "once", output_of(self.wanted)
+        if not self._fresh:
+            self._check_servers(out)
+        workload = self._file().workloads[self._name]
+        open_servers(self.wanted, workload, output, out, replace=replace, kept=self._has_state)
+        if self._fresh:
+            clear_servers(self.wanted)
+
+    def _check_servers(self, out: DataFrame) -> None:
+        check_answers(self.wanted, self._file().workloads[self._name], output_of(self.wanted), out)
+
+    def _planned(self, file: WorkloadFile) -> SparkPlan:
+        """Return the plan of a stream that starts without a state."""
+        stream, workload = file.streams[self._name], file.workloads[self._name]
+        rows = self._batch(stream, workload, None)[0] if self._mode == "once" else self._rows(stream, workload)
+        return check(
+            rows,
+            workload,
+            time=stream.time or "timestamp",
+            id_=stream.id,
+            watermark=stream.watermark,
+            algorithm=file.algorithm_of(self._name),
+            late="refuse" if file.engine.late == "refuse" and self._mode != "once" else "count",
+            output=output_of(self.wanted),
+            shards=file.shards_of(self._name),
+            row_copies=True,
+            sole_watermark=True,
+            streaming=None if self._mode == "once" else True,
+            checkpoint=None if self._mode == "once" else self._checkpoint,
+            emission=stream.emission,
+        )
 
     def run_once(self, prepare: Prepare) -> BoundedRun:
         """Run over a bounded input. Earlier answers are removed when all new ones are computed."""
@@ -190,7 +232,8 @@ class JobStream:
         folder, staged = stream.dead_letter_folder, Path(self._staged)
         if not isinstance(stream, FilesSource) or folder is None:
             return None
-        if not (stream.skips_unreadable or stream.by_tasks_only or staged.is_dir()):
+        have_written = staged.is_dir() and not self._ignores_state
+        if not (stream.skips_unreadable or stream.by_tasks_only or have_written):
             return None
         stored = Checkpoint(self._spark, self._checkpoint)
         return TaskDeadFolder(folder, self._name, staged, stored.last_batch(stored.dead) + 1)

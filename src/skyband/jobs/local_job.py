@@ -78,13 +78,13 @@ def run_local(
     running = None
     try:
         journal = Journal(Path(checkpoint))
-        if fresh:
-            journal.clear()
-        if mode != "once":
+        if mode != "once" and not fresh:
             file = changed(file, journal.read())
         running = LocalRun(file, mode, lock)
         for name in file.workloads:
             running._add(name, fresh=fresh, watchers=(watchers or {}).get(name, ()))
+        if fresh:
+            journal.clear()
         running._begin()
     except BaseException:
         lock.release() if running is None else running._clean_up()
@@ -175,6 +175,8 @@ class LocalRun:
         self._streams[name] = _STREAMS[self.mode](self.file, name, watchers, fresh=fresh)
 
     def _begin(self) -> None:
+        for stream in self._streams.values():  # all of them are valid: only now is anything changed
+            stream.open_outputs()
         threading.Thread(target=self._run, name="skyband-local", daemon=True).start()
 
     def _run(self) -> None:

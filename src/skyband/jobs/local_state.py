@@ -84,22 +84,28 @@ class FolderSegments:
 
 
 class LocalCheckpoint:
-    """The folder with the state of a stream."""
+    """The folder with the state of a stream.
 
-    def __init__(self, checkpoint: str) -> None:
+    `fresh`: the state of an earlier run is ignored, because it will be removed before the first batch.
+    """
+
+    def __init__(self, checkpoint: str, *, fresh: bool = False) -> None:
         self.checkpoint = checkpoint
+        self._is_new = fresh
         self._folder = Path(checkpoint) / _FOLDER
         self._segments = self._folder / "segments"
-        if has_spark_state(checkpoint):
+        if not fresh and has_spark_state(checkpoint):
             raise SnapshotError(
                 f"checkpoint {checkpoint!r} was written by a run on Spark, and --local cannot resume it. Run the file "
                 "without --local, use another checkpoint, or start over with --fresh, which removes the state and its "
                 "answers."
             )
-        self.log = FolderLog(self._folder / "log")
+        self.log = FolderLog(self._folder / "log", is_new=fresh)
 
     def read(self) -> dict[str, Any] | None:
         """Return the state of the last complete micro-batch; None if the checkpoint is new."""
+        if self._is_new:
+            return None
         try:
             blob = (self._folder / "state").read_bytes()
         except FileNotFoundError:
@@ -136,6 +142,7 @@ class LocalCheckpoint:
 
     def open(self) -> None:
         """Create the folder and the log, so that the next commit makes both durable."""
+        self._is_new = False
         try:
             self._segments.mkdir(parents=True, exist_ok=True)
             self.log.path.touch()

@@ -17,13 +17,14 @@ from skyband.connectors.dead_folder import LARGEST_LETTER, LocalDeadFolder
 from skyband.connectors.files import FilesSource
 from skyband.connectors.row_identity import ends_of
 from skyband.jobs.local_state import has_local_state, has_spark_state
-from skyband.jobs.outputs import Mode, discard, open_outputs, refuse_foreign_files
+from skyband.jobs.outputs import Mode, discard, open_outputs, refuse_foreign_files, refuse_undiscardable
 from skyband.local.pipeline import plan_for
 from skyband.local.replay import in_order
 from skyband.queries.families import family_of, refuse_unsupported
 from skyband.sharding.delivery import (
     Folder,
     Wanted,
+    check_servers,
     clear_servers,
     has_old_scores,
     output_of,
@@ -44,7 +45,7 @@ class StoppedError(Exception):
 
 
 class LocalStream:
-    """A stream and the receivers of its answers. Creating it validates all of it, and reads no rows."""
+    """A stream and the receivers of its answers. Creating it validates all of it, reads no rows and changes nothing."""
 
     mode: ClassVar[Mode] = "once"
 
@@ -59,24 +60,30 @@ class LocalStream:
         self.dead = None if dead is None else LocalDeadFolder(dead, name, LARGEST_LETTER)
         places = (*(one.outlet for one in self.outputs.wanted), self.dead)
         self.folders = [place for place in places if isinstance(place, Folder)]
+        self.is_fresh = fresh
         for server in servers_among(self.outputs.wanted):
-            server.reach()  # before anything is discarded
+            server.reach()
+        self._has_state = not fresh and self.check_state()
         if fresh:
-            discard(file.checkpoint_of(name), self.folders)
-        has_state = self.check_state()
-        refuse_foreign_files(self.folders, name, has_state=has_state, mode=self.mode)
+            refuse_undiscardable(file.checkpoint_of(name), self.folders)
+        else:
+            refuse_foreign_files(self.folders, name, has_state=self._has_state, mode=self.mode)
         self.rows = LocalRows(name, stream, known=self.known_columns())
         self.plan = plan_for(self.rows.schema, self.request(), rank=pa.int32())
         self.check_plan()
-        replace = fresh or self.mode == "once"
-        prepare_servers(
-            self.outputs.wanted, self.workload, self.output, self.plan.empty(), replace=replace, kept=has_state
-        )
-        if fresh:
-            clear_servers(self.outputs.wanted)
+        check_servers(self.outputs.wanted, self.workload, self.output, self.plan.empty())
         self.counts, self.read, self.malformed, self.unreadable = self.plan.counts(), 0, 0, 0
         self.answers = self.batches = 0
         self.seconds = 0.0
+
+    def open_outputs(self) -> None:
+        """Open the outputs; remove what earlier runs have stored, if requested. Called when all streams are valid."""
+        if self.is_fresh:
+            discard(self.file.checkpoint_of(self.name), self.folders)
+        replace, empty = self.is_fresh or self.mode == "once", self.plan.empty()
+        prepare_servers(self.outputs.wanted, self.workload, self.output, empty, replace=replace, kept=self._has_state)
+        if self.is_fresh:
+            clear_servers(self.outputs.wanted)
 
     def run(self, stop: threading.Event) -> None:
         """Process the stream until it ends or `stop` is set."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +21,7 @@ from skyband.workload_file import WorkloadFile
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Mode", "Outputs", "discard", "memory_of", "open_outputs", "refuse_foreign_files"]
+__all__ = ["Mode", "Outputs", "discard", "memory_of", "open_outputs", "refuse_foreign_files", "refuse_undiscardable"]
 
 Mode = Literal["stream", "once", "catch-up"]
 
@@ -88,13 +89,32 @@ def refuse_foreign_files(folders: Sequence[Folder], stream: str, *, has_state: b
             )
 
 
-def discard(checkpoint: str, folders: Sequence[Folder]) -> None:
-    """Remove the stored state of a stream and the files that were written with it."""
+def refuse_undiscardable(checkpoint: str, folders: Sequence[Folder]) -> None:
+    """Reject a state that cannot be removed, and folders in which files cannot be replaced."""
     if has_scheme(checkpoint):
         raise InvalidInputError(
             f"--fresh (fresh=True) cannot remove the state in {checkpoint!r}, which is not on this machine. Remove it "
             "with that storage's tools, and run without --fresh."
         )
+    for folder in folders:
+        if not isinstance(folder, Server):
+            _refuse_unwritable(folder)
+
+
+def _refuse_unwritable(folder: Folder) -> None:
+    place = folder.folder
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        why = "is not writable" if place.is_dir() else "is not a folder"
+        raise InvalidInputError(
+            f"{folder.holds} cannot be written to {str(folder.folder)!r} ({str(place)!r} {why}), so the stream was not "
+            "started. Nothing was removed. Use a folder that can be written to."
+        )
+
+
+def discard(checkpoint: str, folders: Sequence[Folder]) -> None:
+    """Remove the stored state of a stream and the files that were written with it. See `refuse_undiscardable`."""
     with suppress(FileNotFoundError):
         shutil.rmtree(checkpoint)
     for folder in folders:

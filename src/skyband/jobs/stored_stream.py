@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ from skyband.jobs.local_stream import LocalStream
 from skyband.local.micro_batches import MicroBatches
 from skyband.local.pipeline import plan_for
 from skyband.queries.families import family_of, refuse_unsupported
-from skyband.sharding.delivery import prepare_servers, refuse_newer_batches
+from skyband.sharding.delivery import Wanted, check_servers, prepare_servers, refuse_newer_batches
 from skyband.sharding.envelope import MILLISECOND
 from skyband.sharding.projection import ProjectionRequest
 from skyband.snapshot import resuming
@@ -34,9 +34,13 @@ class StoredStream(LocalStream):
     state_bytes = 0  # of the last commit
     changed_past: Mapping[str, int] | None = None  # of a change of queries: those whose past is read, and how much
 
+    def __init__(self, file: WorkloadFile, name: str, watchers: Sequence[Wanted], *, fresh: bool) -> None:
+        self.checkpoint = LocalCheckpoint(file.checkpoint_of(name), fresh=fresh)
+        self._saved: dict[str, Any] | None = None
+        super().__init__(file, name, watchers, fresh=fresh)
+
     def check_state(self) -> bool:
         """Read the state of earlier runs, and check that it is not older than the answers in the folders."""
-        self.checkpoint = LocalCheckpoint(self.file.checkpoint_of(self.name))
         self._saved = self.checkpoint.read()
         last = self.checkpoint.log.last
         if self._saved is not None:
@@ -116,6 +120,7 @@ class StoredStream(LocalStream):
         """Continue with the queries of `other` after the batch `number`. If this fails, nothing has changed."""
         other._saved = self.checkpoint.read()
         other.check_plan()
+        check_servers(self.outputs.wanted, other.workload, self.output, other.plan.empty())
         prepare_servers(self.outputs.wanted, other.workload, self.output, other.plan.empty(), kept=True)
         if history is not None:
             history.read(number)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skyband.connectors.files import FileSink, FolderWriter
+from skyband.connectors.files import FileSink
+from skyband.connectors.folder_writer import FolderWriter
 from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
@@ -53,7 +54,7 @@ def written_to(file: WorkloadFile, stream: str, folder: Path) -> Workload[Any]:
 
 def stored_files(stream: str, folder: Path) -> tuple[str, list[Path]] | None:
     """Return the format and the files of the answers that a sink has written for a stream; None if there are none."""
-    found = {kind: FolderWriter(str(folder), stream, kind).files() for kind in KINDS}
+    found = {kind: FolderWriter(str(folder), stream, kind).parts() for kind in KINDS}
     kinds = [kind for kind, files in found.items() if files]
     if len(kinds) > 1:
         raise InvalidInputError(

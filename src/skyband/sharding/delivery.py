@@ -33,6 +33,7 @@ __all__ = [
     "Wanted",
     "WrittenByTasks",
     "ask_servers",
+    "check_servers",
     "clear_servers",
     "has_old_scores",
     "output_of",
@@ -93,6 +94,9 @@ class Server(Protocol):
 
     def reach(self) -> None:
         """Connect to the server."""
+
+    def check(self, rows: pa.Table) -> None:
+        """Check that rows of this schema can be written; `rows` can be empty. Changes nothing."""
 
     def prepare(self, rows: pa.Table) -> None:
         """Prepare for rows of this schema; `rows` can be empty."""
@@ -200,6 +204,13 @@ def ask_servers(wanted: Sequence[Wanted], workload: Workload[Any]) -> None:
     for one in wanted:
         if isinstance(one.outlet, Server):
             one.outlet.ask(queries_named(workload, one.queries))
+
+
+def check_servers(wanted: Sequence[Wanted], workload: Workload[Any], output: Output, empty: pa.Table) -> None:
+    """Check that all servers can write answers with the columns of `empty`. Changes nothing."""
+    for outlet, rows in parts_of(empty, wanted, workload, output):
+        if isinstance(outlet, Server):
+            outlet.check(rows)
 
 
 def prepare_servers(

@@ -10,14 +10,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from skyband.queries.workload import Workload
-from skyband.sharding.delivery import Wanted, parts_of, prepare_servers, servers_among
+from skyband.sharding.delivery import Wanted, check_servers, parts_of, prepare_servers, servers_among
 from skyband.sharding.plan import Output
 from skyband.spark.outbox import Outbox
 from skyband.spark.plan import Pipeline
 from skyband.spark.task_files import are_written_by_tasks, commit, staged
 from skyband.spark.versions import arrow_schema, is_remote
 
-__all__ = ["Stage", "Take", "collecting", "open_servers", "write_to", "writing"]
+__all__ = ["Stage", "Take", "check_answers", "collecting", "open_servers", "write_to", "writing"]
 
 Take = Callable[[pa.Table, int], None]  # the answers of a micro-batch, and its number
 Stage = Callable[[DataFrame], pa.Table]  # lets tasks write answers, and returns what `Take` gets instead of them
@@ -72,6 +72,12 @@ def collecting(
 
 def _same(rows: pa.Table) -> pa.Table:
     return rows
+
+
+def check_answers(wanted: Sequence[Wanted], workload: Workload[Any], output: Output, answers: DataFrame) -> None:
+    """Check that the servers can write these answers. Changes nothing."""
+    if servers_among(wanted):
+        check_servers(wanted, workload, output, arrow_schema(answers.schema).empty_table())
 
 
 def open_servers(

@@ -19,7 +19,7 @@ from skyband.spark.checkpoint import Checkpoint, refuse_newer_files, refuse_unre
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.checkpoint_upgrade import upgrade_checkpoint
 from skyband.spark.control import Control
-from skyband.spark.delivery import collecting, open_servers, writing
+from skyband.spark.delivery import check_answers, collecting, open_servers, writing
 from skyband.spark.inputs import RowInput, read_by_spark
 from skyband.spark.late_limits import LateLimits
 from skyband.spark.metrics import StreamProgress
@@ -359,6 +359,7 @@ class OpenedSinks:
 
     def deliver(self, pipeline: Pipeline) -> DataStreamWriter:
         """Return the writer of the answers."""
+        check_answers(self._wanted, self._workload, self.output, pipeline.answers)
         open_servers(self._wanted, self._workload, self.output, pipeline.answers)
         take, stage = writing(self._wanted, self._workload, self.output, pipeline.answers.sparkSession)
         return collecting(pipeline, take, self.outbox, stage).queryName(self._stream)

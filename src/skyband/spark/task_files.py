@@ -68,6 +68,8 @@ def commit(found: pa.Table, batch: int, wanted: Sequence[Wanted], workload: Work
             outlet.take_files(batch, files, rest.get(number))
         elif number in rest:
             outlet.take(batch, rest[number])
+        else:
+            outlet.take_files(batch, [], None)
 
 
 class _Nothing:

@@ -32,6 +32,7 @@ __all__ = [
     "is_visible",
     "options_for",
     "pieces_of",
+    "refuse_iceberg",
     "table_of",
     "visible_files",
     "with_partition",
@@ -90,6 +91,7 @@ def _in_folder(folder: Path, besides: Sequence[Path]) -> DataFiles:
     if (folder / "_delta_log").is_dir():
         return _in_table(folder)
     seen = list(visible_files(folder))
+    refuse_iceberg(folder, seen)
     found = [file for file in seen if format_of(file.name)] or [file for file in seen if format_by_content(file)]
     if not found:
         others = f", only {_listed(file.name for file in seen)}" if seen else ""
@@ -117,6 +119,18 @@ def _in_folder(folder: Path, besides: Sequence[Path]) -> DataFiles:
         else:
             path = str(folder / pattern)
     return DataFiles(path, _in_order(found), kind, options, root)
+
+
+def refuse_iceberg(folder: Path, files: Sequence[Path]) -> None:
+    """Reject folders of Iceberg tables: they also have files that are not part of the table."""
+    for place in dict.fromkeys([folder, *(above for file in files for above in file.relative_to(folder).parents)]):
+        table = folder / place
+        if any((table / "metadata").glob("*.metadata.json")):
+            raise InvalidInputError(
+                f"{table} is an Iceberg table: only its catalog knows which of its files are valid, so they cannot be "
+                "read as a folder. Export the rows to Parquet files or a Delta table, or read the table with Spark "
+                "and skyband.spark.start. Nothing was written."
+            )
 
 
 def _in_table(folder: Path) -> DataFiles:

@@ -472,3 +472,45 @@ def test_a_provisional_answer_is_replaced_by_a_shorter_one_and_by_the_final_one(
         rows = [("all", "a", 5, place, id_, 1.0) for place, id_ in enumerate(ids, 1)]
         one.take(number, answers(rows, final=pa.array([final] * len(ids))))
         assert [(row["id"], row["final"]) for row in database.rows()] == [(id_, final) for id_ in ids]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("rights", "says"),
+    [
+        (None, "permission denied for schema public"),
+        ("SELECT, INSERT, UPDATE", "permission denied for table answers"),
+        ("SELECT, INSERT, DELETE", "permission denied for table answers"),
+        ("SELECT, INSERT, UPDATE, DELETE", None),
+    ],
+)
+def test_rights_are_checked_before_anything_is_written(sink, database, rights, says):
+    guest = f"limited_{database.name}"
+    database.execute(f"CREATE ROLE {guest} LOGIN PASSWORD '{PASSWORD}'")
+    if rights is not None:
+        first = sink()
+        first.prepare(BATCH)
+        first.take(0, BATCH)
+        database.execute(f"GRANT {rights} ON answers TO {guest}")
+    one = sink(url=database.url(guest))
+    try:
+        if says is None:
+            one.check(BATCH)
+            one.prepare(BATCH)
+            one.take(1, BATCH)
+        else:
+            with pytest.raises(sb.InvalidInputError, match=says):
+                one.check(BATCH)
+        if rights is not None:
+            assert len(database.rows()) == BATCH.num_rows
+    finally:
+        one.close()
+        database.execute(f"DROP OWNED BY {guest}")
+        database.execute(f"DROP ROLE {guest}")
+
+
+@pytest.mark.long
+def test_a_check_creates_no_table(sink, database):
+    sink().check(BATCH)
+    with database.server.connect(database.name) as connection:
+        assert connection.execute("SELECT to_regclass('answers')").fetchone()[0] is None

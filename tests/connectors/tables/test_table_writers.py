@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -169,17 +170,86 @@ def test_two_streams_write_to_one_table_at_the_same_time(tmp_path):
     assert numbers("delta", tmp_path) == sorted([*range(5)] * 2)
 
 
-def test_small_files_are_merged_beside_the_stream(tmp_path):
+def sizes(folder):
     from deltalake import DeltaTable
 
+    found = pa.table(DeltaTable(str(folder / "answers")).get_add_actions(flatten=True))
+    return sorted(found["size_bytes"].to_pylist())
+
+
+def test_small_files_are_merged_beside_the_stream(tmp_path):
     writer = ready("delta", tmp_path, compact="1 millisecond")
     for batch in range(6):
         writer.take(batch, answers(batch))
     writer.close()
-    writer.compact()
-    assert len(DeltaTable(str(tmp_path / "answers")).file_uris()) == 1
-    ready("delta", tmp_path).take(5, answers(5))  # still known as written
-    assert numbers("delta", tmp_path) == list(range(6))
+    writer.take(6, answers(6))
+    writer.close()
+    assert len(sizes(tmp_path)) == 1
+    ready("delta", tmp_path).take(6, answers(6))  # still known as written
+    assert numbers("delta", tmp_path) == list(range(7))
+
+
+def test_files_are_merged_at_an_age_and_to_a_size_also_by_short_runs(tmp_path, monkeypatch):
+    from deltalake import DeltaTable
+
+    from skyband.connectors import delta_compaction
+
+    now = time.time()
+    for batch in range(4):  # each run ends after one micro-batch
+        ready("delta", tmp_path, compact="1 hour").take(batch, answers(batch))
+    assert len(sizes(tmp_path)) == 4
+    monkeypatch.setattr(delta_compaction, "time", lambda: now + 4000)
+    for batch, files in ((4, 2), (5, 1)):
+        # Two files of this size are merged, not three; the size of a merged file decides whether it is small.
+        whole = sum(sizes(tmp_path)) * (0.7 if batch == 4 else 20)
+        writer = ready("delta", tmp_path, compact="1 hour", compact_size=f"{max(1, round(whole / 1024))} KB")
+        writer.take(batch, answers(batch))
+        writer.close()
+        assert len(sizes(tmp_path)) <= files + 1
+    assert len(sizes(tmp_path)) == 1
+    assert len(list((tmp_path / "answers").glob("*.parquet"))) > 5
+    writer = ready("delta", tmp_path, compact="1 hour", vacuum="0 seconds")
+    writer.take(6, answers(6))
+    writer.close()
+    assert len(list((tmp_path / "answers").glob("*.parquet"))) == len(sizes(tmp_path)) == 1
+    assert numbers("delta", tmp_path) == list(range(7))
+    history = [one["operation"] for one in DeltaTable(str(tmp_path / "answers")).history()]
+    assert "OPTIMIZE" in history
+
+
+def test_a_compaction_that_fails_or_takes_long_does_not_delay_answers(tmp_path, monkeypatch, caplog):
+    from skyband.connectors.delta_compaction import Compactor
+
+    begun, release, real = threading.Event(), threading.Event(), Compactor.compact
+
+    def slow(self):
+        begun.set()
+        assert release.wait(60)
+        monkeypatch.setattr(self, "_load", lambda: 1 / 0)
+        real(self)
+
+    monkeypatch.setattr(Compactor, "compact", slow)
+    writer = ready("delta", tmp_path, compact="0 seconds")
+    for batch in range(5):
+        writer.take(batch, answers(batch))
+    assert begun.wait(60)
+    assert numbers("delta", tmp_path) == list(range(5))  # while it runs
+    release.set()
+    writer.close()
+    assert "small files were not merged: division by zero" in caplog.text
+
+
+def test_keys_of_compaction():
+    for keys, says in (
+        ({"compact_size": "1 GB"}, "compact_size: requires compact"),
+        ({"vacuum": "7 days"}, "vacuum: requires compact"),
+        ({"compact": "1 hour", "compact_size": "big"}, "must be a size such as 128 MB, got 'big'"),
+        ({"compact": "1 hour", "compact_size": "0 MB"}, "must be a size such as 128 MB, got '0 MB'"),
+    ):
+        with pytest.raises(sb.InvalidInputError, match=says):
+            sb.sinks.Delta(path="answers", **keys)
+    with pytest.raises(sb.InvalidInputError, match="compact"):
+        sb.sinks.Iceberg(table="a.b", catalog="https://c", compact="1 hour")
 
 
 def part(writer, batch, queries=("big",), **more):

@@ -1,0 +1,74 @@
+"""S3 on this machine: S3Proxy over a folder, in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+
+from pyarrow.fs import S3FileSystem
+
+from skyband import java
+from tests.downloads import fetched
+from tests.servers import free_port
+from tests.waiting import wait_for
+
+VERSION = "4.1.0"
+JAR = f"org/gaul/s3proxy/{VERSION}/s3proxy-{VERSION}-jar-with-dependencies.jar"
+SHA256 = "a4d025969aaf796616ed4b1e2491d87d455ce84bb28cb9db086b2e6aaa68b48d"
+USER, PASSWORD = "local", "correct horse"
+PROPERTIES = """
+s3proxy.authorization=aws-v2-or-v4
+s3proxy.endpoint=http://127.0.0.1:{port}
+s3proxy.identity={user}
+s3proxy.credential={password}
+s3proxy.read-only-blobstore={read_only}
+jclouds.provider=filesystem-nio2
+jclouds.filesystem.basedir={folder}/objects
+"""
+
+
+def jar():
+    """The server's jar; NotFetchedError where it cannot be had."""
+    return fetched(JAR, SHA256)
+
+
+class S3:
+    """A server in a process of its own; its objects outlive a restart."""
+
+    def __init__(self, folder, *, read_only=False):
+        self.port, self.folder, self._process = free_port(), folder, None
+        self._settings = folder / f"{self.port}.properties"
+        (folder / "objects").mkdir(exist_ok=True)
+        values = {"port": self.port, "user": USER, "password": PASSWORD, "read_only": str(read_only).lower()}
+        self._settings.write_text(PROPERTIES.format(**values, folder=folder))
+        self.start()
+
+    def start(self):
+        command = [java.check().path, "-Xmx256m", "-XX:+UseSerialGC", "-jar", jar(), "--properties", self._settings]
+        with (self.folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        wait_for(self._is_ready)
+
+    def _is_ready(self):
+        assert self._process.poll() is None, f"it has ended: {(self.folder / 'server.log').read_text()[-2000:]}"
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1):
+            return True
+        return False
+
+    def kill(self):
+        """End it by its process id, as a power cut would."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait(60)
+
+    def make_bucket(self, name):
+        files = S3FileSystem(
+            access_key=USER,
+            secret_key=PASSWORD,
+            endpoint_override=f"127.0.0.1:{self.port}",
+            scheme="http",
+            region="us-east-1",
+            allow_bucket_creation=True,
+        )
+        files.create_dir(name)
