@@ -38,6 +38,7 @@ from skyband.sharding.delivery import (
 )
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files
+from skyband.spark.checkpoint_lock import OutputLocks
 from skyband.spark.delivery import Take, collecting, open_servers, writing
 from skyband.spark.inputs import read_by_spark
 from skyband.spark.late_limits import LateLimits
@@ -67,6 +68,7 @@ class JobStream:
         self._spark, self._mode, self._name, self._file = spark, mode, name, file
         self._checkpoint = file().checkpoint_of(name)
         self._folders: list[Folder] = []
+        self.locks = OutputLocks(name)
         self.wanted: list[Wanted] = []  # receivers of its answers
         self.memories: dict[Output, list[Memory]] = {}  # one per sink of type memory
         self.servers: list[Server] = []
@@ -82,6 +84,7 @@ class JobStream:
         stored = Checkpoint(self._spark, self._checkpoint)
         outlets, dead = [one.outlet for one in wanted], dead_places(name, file.streams[name])
         self._folders = [place for place in (*outlets, *dead) if isinstance(place, Folder)]
+        self.locks.take(self._folders)
         for server in servers_among(wanted):
             server.reach()  # before anything is discarded
         if fresh:

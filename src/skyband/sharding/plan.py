@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from skyband.queries import Axis
 from skyband.sharding.emission import ONCE, Emission
 
-__all__ = ["COPY", "Output", "ShardPlan", "without_copies"]
+__all__ = ["COPY", "Output", "ShardPlan", "source_columns", "without_copies"]
 
 Output = Literal["answers", "changes", "both"]
 COPY = "row_"  # prefix of a row's own column if answers have another column of that name
@@ -64,6 +64,15 @@ class ShardPlan:
         """The axis of all windows."""
         axis: Axis = self.queries[0].axis
         return axis
+
+
+def source_columns(plan: ShardPlan, time: str, id_: str | None) -> dict[str, str | None]:
+    """Return the columns of the source on whose values a stored state depends, for the description of a checkpoint.
+
+    Aggregates compare the keys of their scans instead, and count rows whatever their ids are.
+    """
+    found: dict[str, str | None] = {"time": time.lower()}
+    return found if plan.has_shards_by_scan else {**found, "id": id_ and id_.lower()}
 
 
 def without_copies(columns: Iterable[str]) -> list[str]:

@@ -20,6 +20,7 @@ from skyband.display import html_page, html_table
 from skyband.errors import InvalidInputError, NeedsSparkError, PipelineError, SkybandError, brief
 from skyband.sharding.plan import ShardPlan
 from skyband.spark.checkpoint import Checkpoint
+from skyband.spark.checkpoint_damage import with_damaged_file
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.control import Control
 from skyband.spark.health import Beat
@@ -252,7 +253,7 @@ class Handle(RunHandle):
                 self._queries = self._start_queries()
                 self._await_all_queries()
         except Exception as error:
-            self._error, self.failure = plain_error(error), error
+            self._error, self.failure = with_damaged_file(self._checkpoint, error, plain_error(error)), error
             for query in self._queries:
                 with suppress(PipelineError):  # only the first error is reported
                     _stop(query)
@@ -332,8 +333,11 @@ class Handle(RunHandle):
         try:
             with while_starting(spark, {**checkpoint_settings(spark, self._checkpoint), **settings}):
                 return _started(writer)
-        except PySparkException as error:
-            raise plain_error(error) from error
+        except Exception as error:
+            plain = with_damaged_file(self._checkpoint, error, plain_error(error))
+            if plain is error:
+                raise
+            raise plain from error
 
     def _await_queries(self) -> None:
         running = list(self._queries)

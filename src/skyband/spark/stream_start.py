@@ -17,7 +17,7 @@ from skyband.sharding.delivery import Folder, Opening, Sink, Wanted, output_of, 
 from skyband.sharding.emission import ONCE, Emission, Emit
 from skyband.sharding.plan import Output, ShardPlan
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files, refuse_unresumable
-from skyband.spark.checkpoint_lock import Lock
+from skyband.spark.checkpoint_lock import Lock, OutputLocks
 from skyband.spark.checkpoint_upgrade import upgrade_checkpoint
 from skyband.spark.control import Control
 from skyband.spark.delivery import collecting, open_servers, writing
@@ -339,11 +339,12 @@ class OpenedSinks:
     def __init__(
         self, sinks: Sequence[Sink], workload: Workload[Any], spark: SparkSession, stream: str, checkpoint: str
     ) -> None:
-        self._workload, self._stream = workload, stream
+        self._workload, self._stream, self._locks = workload, stream, OutputLocks(stream)
         self.outbox = Outbox(spark, checkpoint)
         opening = Opening(spark, stream, lambda: workload)
         self._wanted = [_opened(sink, opening) for sink in _checked(sinks, workload)]
         try:
+            self._locks.take(self.folders)
             for server in servers_among(self._wanted):
                 server.reach()  # before any output is changed
         except BaseException:
@@ -382,9 +383,10 @@ class OpenedSinks:
             server.stop_waiting()
 
     def close(self) -> None:
-        """Close the connections to servers."""
+        """Close the connections to servers, and release the output folders."""
         for server in servers_among(self._wanted):
             server.close()
+        self._locks.release()
 
 
 def _checked(sinks: Sequence[Sink], workload: Workload[Any]) -> Sequence[Sink]:

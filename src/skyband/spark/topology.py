@@ -19,6 +19,7 @@ from skyband.kernels.stream import Ints
 from skyband.queries.answer_schema import CHANGE_COLUMNS
 from skyband.sharding.envelope import Envelope
 from skyband.sharding.pipeline import ShardPipeline
+from skyband.sharding.plan import source_columns
 from skyband.sharding.projection import ProjectionRequest
 from skyband.spark.control import control_envelopes
 from skyband.spark.envelope_columns import ENVELOPE_NAMES
@@ -67,7 +68,13 @@ class SparkPlan:
     def description(self) -> dict[str, Any]:
         """The values that must equal the description of a checkpoint, by name, including ``shards``."""
         plan = self.plan
-        return {"axis": plan.axis, "family": plan.family, "columns": self.types, "shards": plan.shards}
+        return {
+            "axis": plan.axis,
+            "family": plan.family,
+            "columns": self.types,
+            "shards": plan.shards,
+            **source_columns(plan, self.asked.time, self.asked.id),
+        }
 
     @property
     def stream_info(self) -> StreamInfo:
