@@ -152,7 +152,7 @@ def random_request(random, token):
     return method, path[:60_000], body, headers
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(60))
 def test_random_requests(page, seed):
     random = Random(seed)
     for _ in range(40):
@@ -169,7 +169,7 @@ def test_random_requests(page, seed):
             assert json.loads(content)["error"]
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(30))
 def test_random_bytes_on_the_socket(page, seed):
     """What is no HTTP at all: the server goes on."""
     import socket

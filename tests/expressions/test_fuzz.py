@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from skyband.errors import SkybandError
@@ -17,7 +18,7 @@ WORDS = """
 """
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(60))
 def test_random_words(seed):
     rng = np.random.default_rng(seed)
     schema = table(rng, rows=1).schema
@@ -30,7 +31,7 @@ def test_random_words(seed):
             continue
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", range(60))
 def test_random_calls(seed):
     """Every function with arguments of any type: rejected, or evaluated to the type it promises."""
     rng = np.random.default_rng(seed)
@@ -56,3 +57,9 @@ def test_random_calls(seed):
                 assert (found.type, len(found)) == (compiled.type, 20), text
                 accepted += 1
     assert accepted > 200
+
+
+def test_text_beyond_two_gigabytes():
+    data = pa.table({"a": ["x"] * 30})
+    with pytest.raises(EvaluationError, match=r"SKYBAND_TOO_LONG.*more than 2 GB together"):
+        compile_expression("lpad(a, 100000000)", data.schema).evaluate(data)

@@ -86,7 +86,7 @@ def read_or_rejected(path):
         return error.problems, None
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(120))
 def test_a_damaged_example(tmp_path, seed):
     random, path = Random(seed), tmp_path / "w.yaml"
     read = 0

@@ -22,7 +22,7 @@ from skyband.data.arrow import one
 from skyband.data.composite_key import packed_keys
 from skyband.data.key_dictionary import key_column
 from skyband.kernels.stream import Floats, Ints
-from skyband.sharding.envelope import Envelope, Note
+from skyband.sharding.envelope import Envelope, Note, refuse_non_positions
 from skyband.sharding.rows import group_rows
 from skyband.windows import ALWAYS, AXIS_LIMIT, NEVER
 
@@ -45,6 +45,13 @@ class AggregateNote(Note):
         firsts = np.full(ends.size, AXIS_LIMIT)
         np.minimum.at(firsts, places, np.concatenate([note.pane_firsts for note in notes]))
         return cls(**cls._shared(notes), pane_ends=ends, pane_firsts=firsts)
+
+    def refuse_other_types(self) -> None:
+        """Raise TypeError or ValueError if a field is not of its type."""
+        super().refuse_other_types()
+        refuse_non_positions(self.pane_ends, self.pane_firsts)
+        if self.pane_ends.size != self.pane_firsts.size:
+            raise ValueError(f"{self.pane_ends.size} panes have {self.pane_firsts.size} first rows")
 
 
 def pane_ends(table: pa.Table, panes: LatticePanes | IrregularPanes) -> Ints:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.data.arrow import one
 from skyband.data.json_lines import as_json
 from skyband.data.wide_timestamps import values_of
 from skyband.errors import InvalidInputError
@@ -108,7 +109,7 @@ def _codes(column: pa.ChunkedArray) -> Ints:
     """Return a code for each value, including null."""
     if pa.types.is_nested(column.type):
         column = pa.chunked_array([[as_json(value) for value in values_of(column)]], pa.string())
-    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    encoded = one(column).dictionary_encode(null_encoding="encode")
     found: Ints = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return found
 

@@ -8,7 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["from_bytes", "from_numpy", "kernel_array", "least", "one", "plain_columns", "plain_schema", "to_bytes"]
+__all__ = [
+    "from_bytes",
+    "from_numpy",
+    "kernel_array",
+    "least",
+    "one",
+    "plain_columns",
+    "plain_schema",
+    "taken",
+    "to_bytes",
+    "with_wide_offsets",
+]
 
 
 def to_bytes(table: pa.Table) -> bytes:
@@ -91,5 +102,64 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def one(column: pa.ChunkedArray) -> pa.Array:
-    """Return a table's column as one array."""
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    """Return a table's column as one array.
+
+    Offsets of text, bytes and lists have 32 bits, so one array holds 2 GB. A column with more gets 64-bit offsets.
+    """
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    try:
+        return _combined(column)
+    except pa.ArrowInvalid:
+        kind = with_wide_offsets(column.type)
+        if kind == column.type:
+            raise
+        return _combined(column.cast(kind))
+
+
+def taken(table: pa.Table, rows: Any) -> pa.Table:
+    """Return some rows of a table, in the order of their indices `rows`, with the table's types if they fit.
+
+    `Table.take` first copies each column of several chunks into one array. This copies only the rows that it returns.
+    """
+    if max((column.num_chunks for column in table.columns), default=1) < 2:
+        return table.take(pa.array(rows))
+    order = np.argsort(rows, kind="stable")
+    places = np.empty(order.size, np.int64)
+    places[order] = np.arange(order.size)
+    columns = [_taken(column, rows[order], pa.array(places)) for column in table.columns]
+    return pa.table(columns, names=table.column_names)
+
+
+def with_wide_offsets(kind: pa.DataType) -> pa.DataType:
+    """Return a type with 64-bit offsets in place of 32-bit ones, also in lists and structs.
+
+    >>> with_wide_offsets(pa.list_(pa.string()))
+    LargeListType(large_list<item: large_string>)
+    """
+    if kind in _WIDE_OFFSETS:
+        return _WIDE_OFFSETS[kind]
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(with_wide_offsets(field.type)) for field in kind])
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(with_wide_offsets(kind.value_type)))
+    return kind
+
+
+_WIDE_OFFSETS = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+
+
+def _combined(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks()
+
+
+def _taken(column: pa.ChunkedArray, rows: Any, places: pa.Array) -> pa.Array:
+    """Return the values of ascending rows, in the order of `places`."""
+    ends = np.cumsum([len(chunk) for chunk in column.chunks])
+    cuts = np.searchsorted(rows, np.concatenate([[0], ends])) if ends.size else np.zeros(1, np.int64)
+    parts = [
+        chunk.take(pa.array(rows[low:high] - (end - len(chunk))))
+        for chunk, end, low, high in zip(column.chunks, ends, cuts[:-1], cuts[1:], strict=True)
+        if low < high
+    ]
+    return one(pa.chunked_array(parts, column.type)).take(places)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.data.arrow import one
 from skyband.errors import InvalidInputError, brief
 from skyband.kernels.stream import Floats, Ints
 from skyband.windows import AXIS_LIMIT
@@ -175,13 +176,24 @@ def _one_array(column: Any) -> pa.Array:
     if not isinstance(found, pa.Array | pa.ChunkedArray):
         found = column.to_arrow() if hasattr(column, "to_arrow") else pa.array(column, from_pandas=True)
     if isinstance(found, pa.ChunkedArray):
-        found = found.combine_chunks() if found.num_chunks != 1 else found.chunk(0)
+        found = _of_one_type(found)
     if not isinstance(found, pa.Array):
         raise TypeError(f"a {type(found).__name__} is not a column. Pass one column of it.")
     if pa.types.is_dictionary(found.type):
         found = found.dictionary_decode()
     kind = _WITHOUT_VIEWS.get(found.type)
     return found if kind is None else found.cast(kind)
+
+
+def _of_one_type(column: pa.ChunkedArray) -> pa.Array:
+    """Return one array of the column's type: dictionaries of ids and groups have one type for all pushes."""
+    found = one(column)
+    if found.type != column.type:
+        raise InvalidInputError(
+            f"a column of type {column.type} can have 2 GB of text in one push, got {column.nbytes:,} bytes. "
+            f"Push fewer rows at a time, or always pass the column as {found.type}."
+        )
+    return found
 
 
 # Arrow cannot sort or take from view types.

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from skyband.errors import InvalidInputError, UnknownNameError, UnsupportedError
 from skyband.expressions import arithmetic, conditions, division, logic, maths, patterns, strings, times
 from skyband.expressions.casts import cast, literal_null
-from skyband.expressions.failures import EvaluationError, InvalidExpressionError
+from skyband.expressions.failures import EvaluationError, InvalidExpressionError, code
 from skyband.expressions.nodes import Evaluation, Node, Value
 from skyband.expressions.parser import parse
 from skyband.expressions.registry import lookup
@@ -73,7 +73,10 @@ class CompiledExpression:
 
     def _batch(self, batch: Any, start: int) -> pa.Array:
         columns = {name: _normalized(self._column(batch, name), kind) for name, kind in self._types.items()}
-        value = Evaluation(batch.num_rows, columns).value(self._root)
+        try:
+            value = Evaluation(batch.num_rows, columns).value(self._root)
+        except (pa.ArrowCapacityError, pa.ArrowMemoryError, MemoryError):
+            raise EvaluationError.at(self.text, code("SKYBAND_TOO_LONG"), start) from None
         if value.failed is not None and batch.num_rows and value.failed.any():
             row = int(value.failed.argmax() if (value.failed != 0).all() else (value.failed != 0).argmax())
             raise EvaluationError.at(self.text, int(value.failed[row]), start + row)

@@ -18,6 +18,7 @@ CONDITIONS = {
     "INVALID_INDEX_OF_ZERO": "the index is 0, but parts are counted from 1",
     "NUMERIC_VALUE_OUT_OF_RANGE": "the result has more digits than its decimal type",
     "REMAINDER_BY_ZERO": "the divisor is 0",
+    "SKYBAND_TOO_LONG": "the texts of the rows from there on have more than 2 GB together",
     "SKYBAND_UNSUPPORTED_VALUE": "the value has a form that is supported on Spark but not in process",
 }
 _CODES = {condition: number for number, condition in enumerate(CONDITIONS)}

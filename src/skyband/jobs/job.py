@@ -106,7 +106,7 @@ def run(
             "a query from the files that they have read. Remove since: a new query is then answered from the first "
             "window that starts after all rows read so far."
         )
-    lock = Lock(_lock_of(str(engine.checkpoint)) if mode != "once" or fresh else None)
+    lock = Lock(_lock_of(str(engine.checkpoint)), leaves_nothing=mode == "once" and not fresh)
     lock.take()
     running = None
     try:
@@ -342,6 +342,8 @@ class Run:
     def _clean_up(self) -> None:
         for server in self._servers:
             server.close()
+        for stream in self._streams.values():
+            stream.locks.release()
         self._lock.release()
 
 

@@ -39,6 +39,7 @@ from skyband.sharding.delivery import (
 )
 from skyband.sharding.plan import Output
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files
+from skyband.spark.checkpoint_lock import OutputLocks
 from skyband.spark.delivery import Take, check_answers, collecting, open_servers, writing
 from skyband.spark.inputs import read_by_spark
 from skyband.spark.late_limits import LateLimits
@@ -69,6 +70,7 @@ class JobStream:
         self._checkpoint = file().checkpoint_of(name)
         self._folders: list[Folder] = []
         self._fresh = self._ignores_state = self._has_state = False  # until the outputs are checked
+        self.locks = OutputLocks(name)
         self.wanted: list[Wanted] = []  # receivers of its answers
         self.memories: dict[Output, list[Memory]] = {}  # one per sink of type memory
         self.servers: list[Server] = []
@@ -87,6 +89,7 @@ class JobStream:
         stored = Checkpoint(self._spark, self._checkpoint)
         outlets, dead = [one.outlet for one in wanted], dead_places(name, file.streams[name])
         self._folders = [place for place in (*outlets, *dead) if isinstance(place, Folder)]
+        self.locks.take(self._folders)
         for server in servers_among(wanted):
             server.reach()
         self._fresh = self._ignores_state = fresh

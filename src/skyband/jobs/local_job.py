@@ -19,7 +19,7 @@ from skyband.jobs.outputs import Mode, memory_of
 from skyband.paths import has_scheme
 from skyband.queries import Query
 from skyband.sharding.delivery import Wanted
-from skyband.spark.checkpoint_lock import Lock
+from skyband.spark.checkpoint_lock import Lock, OutputLocks
 from skyband.spark.health import Beat
 from skyband.workload_file import WorkloadFile
 
@@ -73,7 +73,7 @@ def run_local(
             f"checkpoint {checkpoint!r} is not on this machine, so its state cannot be checked without Spark. Run the "
             "file without --local."
         )
-    lock = Lock(Path(checkpoint) / "lock" if fresh or mode != "once" else None)
+    lock = Lock(Path(checkpoint) / "lock", leaves_nothing=mode == "once" and not fresh)
     lock.take()
     running = None
     try:
@@ -98,6 +98,7 @@ class LocalRun:
     def __init__(self, file: WorkloadFile, mode: Mode, lock: Lock) -> None:
         self.file, self.mode = file, mode
         self._lock = lock
+        self._output_locks: list[OutputLocks] = []
         self._streams: dict[str, LocalStream] = {}
         self._stopping, self._ended = threading.Event(), threading.Event()
         self._active: set[str] = set()  # streams that are processed
@@ -172,7 +173,8 @@ class LocalRun:
         self._ended.wait(60)
 
     def _add(self, name: str, *, fresh: bool, watchers: Sequence[Wanted]) -> None:
-        self._streams[name] = _STREAMS[self.mode](self.file, name, watchers, fresh=fresh)
+        self._output_locks.append(locks := OutputLocks(name))
+        self._streams[name] = _STREAMS[self.mode](self.file, name, watchers, locks, fresh=fresh)
 
     def _begin(self) -> None:
         for stream in self._streams.values():  # all of them are valid: only now is anything changed
@@ -228,4 +230,6 @@ class LocalRun:
             for server in stream.outputs.servers:
                 with suppress(Exception):
                     server.close()
+        for locks in self._output_locks:
+            locks.release()
         self._lock.release()

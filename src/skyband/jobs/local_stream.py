@@ -33,6 +33,7 @@ from skyband.sharding.delivery import (
     servers_among,
 )
 from skyband.sharding.projection import ProjectionRequest
+from skyband.spark.checkpoint_lock import OutputLocks
 from skyband.workload_file import WorkloadFile
 
 __all__ = ["BoundedStream", "LocalStream", "StoppedError"]
@@ -49,7 +50,9 @@ class LocalStream:
 
     mode: ClassVar[Mode] = "once"
 
-    def __init__(self, file: WorkloadFile, name: str, watchers: Sequence[Wanted], *, fresh: bool) -> None:
+    def __init__(
+        self, file: WorkloadFile, name: str, watchers: Sequence[Wanted], locks: OutputLocks, *, fresh: bool
+    ) -> None:
         self.name, self.file = name, file
         stream, self.workload = file.streams[name], file.workloads[name]
         assert isinstance(stream, FilesSource)  # the job rejects other sources
@@ -61,6 +64,7 @@ class LocalStream:
         places = (*(one.outlet for one in self.outputs.wanted), self.dead)
         self.folders = [place for place in places if isinstance(place, Folder)]
         self.is_fresh = fresh
+        locks.take(self.folders)
         for server in servers_among(self.outputs.wanted):
             server.reach()
         self._has_state = not fresh and self.check_state()

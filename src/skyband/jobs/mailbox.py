@@ -1,12 +1,12 @@
 """Requests to a running job and its replies: small JSON files in a folder, written atomically.
 
 Write access to the folder allows changing the workload, so only the user has access. Messages are data, never code.
-Messages over the size limit are rejected without reading them.
+Messages over the size limit are rejected without reading them. Each message ends with a checksum, as a flipped bit can
+leave a valid request for another query; messages of programs that write none are still read.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.jobs.checked_lines import checked, checksum_of, sealed
 from skyband.paths import has_scheme
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ __all__ = ["LONGEST", "Mailbox", "mailbox_of"]
 
 LONGEST = 64 * 1024  # bytes of a message
 POLL = 0.05  # seconds
+_VERSION = "mail_version"
 _RUN, _REQUEST, _REPLY = "run.json", ".request.json", ".reply.json"
 
 
@@ -68,7 +70,7 @@ class Mailbox:
     def is_heard(self) -> bool:
         """Whether a running job reads this mailbox."""
         try:
-            pid = int(json.loads((self.folder / _RUN).read_bytes())["pid"])
+            pid = int(_opened((self.folder / _RUN).read_bytes())["pid"])
             if pid <= 0:  # would signal a group of processes
                 return False
             os.kill(pid, 0)
@@ -81,10 +83,10 @@ class Mailbox:
     def send(self, message: dict[str, Any]) -> str:
         """Write a request and return the name of its reply. Requests are processed in the order of their times."""
         name = f"{time.time_ns():020}-{uuid4().hex}"
-        text = json.dumps(message)
-        if len(text.encode()) > LONGEST:
+        size = len(_closed(message))
+        if size > LONGEST:
             raise InvalidInputError(
-                f"a request to a running job can have at most {LONGEST:,} bytes, got {len(text.encode()):,}. Nothing "
+                f"a request to a running job can have at most {LONGEST:,} bytes, got {size:,}. Nothing "
                 "was sent. Add the query to the file instead."
             )
         self._write(f"{name}{_REQUEST}", message)
@@ -94,9 +96,7 @@ class Mailbox:
         """Return and remove the reply to a request; None if there is no reply yet."""
         path = self.folder / f"{name}{_REPLY}"
         try:
-            found = json.loads(path.read_bytes())
-            if not isinstance(found, dict):
-                raise ValueError("it is not a mapping")
+            found = _opened(path.read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, ValueError, RecursionError) as error:
@@ -135,11 +135,24 @@ class Mailbox:
     def _write(self, name: str, content: dict[str, Any]) -> None:
         unfinished = self.folder / f".{uuid4().hex}.new"
         try:
-            unfinished.write_text(json.dumps(content), encoding="utf-8")
+            unfinished.write_bytes(_closed(content))
             unfinished.replace(self.folder / name)
         except OSError:
             unfinished.unlink(missing_ok=True)
             raise
+
+
+def _closed(message: dict[str, Any]) -> bytes:
+    """Return a message with its version and a checksum."""
+    return sealed({_VERSION: 2, **message})
+
+
+def _opened(content: bytes) -> dict[str, Any]:
+    """Return the message; raise ValueError if it is damaged. Messages of version 1 have no checksum."""
+    message = checked(content)
+    if message.pop(_VERSION, 1) != 1 and not checksum_of(content):
+        raise ValueError("its checksum is missing: it was damaged")
+    return message
 
 
 def _message(path: Path) -> dict[str, Any]:
@@ -148,10 +161,9 @@ def _message(path: Path) -> dict[str, Any]:
             content = stream.read(LONGEST + 1)
         if len(content) > LONGEST:
             return {"kind": "unreadable", "why": f"it has more than {LONGEST:,} bytes"}
-        found = json.loads(content)
+        return _opened(content)
     except (OSError, ValueError, RecursionError) as error:
         return {"kind": "unreadable", "why": str(error)}
-    return found if isinstance(found, dict) else {"kind": "unreadable", "why": "it is not a mapping"}
 
 
 def mailbox_of(file: WorkloadFile) -> Mailbox:

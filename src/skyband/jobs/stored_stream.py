@@ -19,6 +19,7 @@ from skyband.local.pipeline import plan_for
 from skyband.queries.families import family_of, refuse_unsupported
 from skyband.sharding.delivery import Wanted, check_servers, prepare_servers, refuse_newer_batches
 from skyband.sharding.envelope import MILLISECOND
+from skyband.sharding.plan import source_columns
 from skyband.sharding.projection import ProjectionRequest
 from skyband.snapshot import resuming
 from skyband.windows import ALWAYS
@@ -68,7 +69,7 @@ class StoredStream(LocalStream):
         """Resume the shards, or reject a workload that cannot continue from the stored state."""
         before = {} if self._saved is None else self._saved["description"]
         for what, value in self._description.items() if before else ():
-            if not _agree(before[what], value, partly=self.plan.plan.has_shards_by_scan):
+            if what in before and not _agree(before[what], value, partly=self.plan.plan.has_shards_by_scan):
                 raise SnapshotError(
                     f"checkpoint {self.checkpoint.checkpoint!r} was written with {what}={before[what]!r} and cannot be "
                     f"resumed with {what}={value!r}. Restore the previous value, use another checkpoint, or start over "
@@ -168,7 +169,12 @@ class StoredStream(LocalStream):
     def _description(self) -> dict[str, Any]:
         """What a stored state must agree with, beside the checks of the shards."""
         plan = self.plan.plan
-        return {"family": plan.family, "axis": plan.axis, "columns": dict(self.plan.types)}
+        return {
+            "family": plan.family,
+            "axis": plan.axis,
+            "columns": dict(self.plan.types),
+            **source_columns(plan, str(self.stream.time), self.stream.id),
+        }
 
 
 def _segments(shard: Any) -> FolderSegments:

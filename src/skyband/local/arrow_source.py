@@ -274,7 +274,9 @@ def _as_doubles(values: pa.Array) -> pa.Array:
 
 def _prefixes(values: pa.Array) -> pa.Array:
     """Return the number that the first six bytes of each value form; shorter ones end with zeros."""
-    heads = pc.binary_slice(values.cast(pa.binary()), 0, 6)
+    heads = pc.binary_slice(
+        values.cast(pa.large_binary() if pa.types.is_large_string(values.type) else pa.binary()), 0, 6
+    )
     distinct = heads.dictionary_encode()
     numbers = [int.from_bytes(head.as_py().ljust(6, b"\0"), "big") for head in distinct.dictionary]
     return pa.array(numbers, pa.int64()).cast(pa.float64()).take(distinct.indices)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.data.arrow import least
+from skyband.data.arrow import least, taken
 from skyband.kernels.stream import Ints
 from skyband.local.arrow_source import ArrowColumn, ArrowSource
 from skyband.queries.answer_schema import CHANGE_COLUMNS, OLD_SCORE
@@ -254,7 +254,7 @@ class TableRows:
     def project_rows(self, rows: Ints, names: Sequence[str]) -> pa.Table:
         """Compute columns of the plan for some rows."""
         needed = self.table.select(sorted(self.plan.reads(names)))
-        return self.plan.project(needed.take(pa.array(rows)), names)
+        return self.plan.project(taken(needed, rows), names)
 
 
 def refuse_unsupported_frames(workload: Workload[Any], algorithm: str, *, by_name: bool = False) -> None:

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 
+from skyband.data.arrow import from_bytes
+from skyband.errors import SnapshotError
 from skyband.kernels.reduce import cells_of
 from skyband.kernels.stream import Ints
 from skyband.kernels.validation import first_backwards
 from skyband.snapshot import decode, encode
 from skyband.windows import ALWAYS
 
-__all__ = ["Envelope", "Histogram", "Note", "expected_watermark", "gathered"]
+__all__ = [
+    "Envelope",
+    "Histogram",
+    "Note",
+    "expected_watermark",
+    "gathered",
+    "reading_envelope",
+    "refuse_non_integers",
+    "refuse_non_positions",
+    "rows_of",
+]
 
 MILLISECOND = 1000  # watermarks are whole milliseconds
 CHUNK_ROWS = 1 << 20
 CHUNK_BYTES = 128 << 20
+_KINDS = ("<u4", "<i8")
+_MOST_COMPRESSED = 256  # bytes in one byte of LZ4, and at least one byte is there
 
 
 class Histogram(NamedTuple):
@@ -63,15 +78,24 @@ class Histogram(NamedTuple):
         cells, counts = self._cells()
         return int(counts[: np.searchsorted(cells * MILLISECOND, position)].sum())
 
+    def refuse_other_types(self) -> None:
+        """Raise TypeError or ValueError if a field cannot be one of a histogram."""
+        refuse_non_integers([self.begin, self.size])
+        if self.kind not in _KINDS or not isinstance(self.steps, bytes):
+            raise TypeError(f"steps of a histogram are bytes of numbers {_KINDS}, got {self.kind!r}")
+        if not 0 <= 2 * self.size * np.dtype(self.kind).itemsize <= _MOST_COMPRESSED * len(self.steps):
+            raise ValueError(f"{len(self.steps)} bytes cannot contain a histogram of {self.size} milliseconds")
+
     @classmethod
     def _packed(cls, begin: int, steps: Ints) -> Histogram:
-        kind = "<u4" if steps.max(initial=0) < 2**32 else "<i8"
+        kind = _KINDS[0] if steps.max(initial=0) < 2**32 else _KINDS[1]
         data = pa.compress(steps.astype(kind).tobytes(), codec="lz4", asbytes=True)
         return cls(begin, int(steps.shape[1]), kind, data)
 
     def _cells(self) -> tuple[Ints, Ints]:
         """The milliseconds with rows, and the number of rows in each."""
-        data = pa.decompress(self.steps, 2 * self.size * np.dtype(self.kind).itemsize, codec="lz4", asbytes=True)
+        with reading_envelope("histogram"):
+            data = pa.decompress(self.steps, 2 * self.size * np.dtype(self.kind).itemsize, codec="lz4", asbytes=True)
         steps, counts = np.frombuffer(data, self.kind).astype(np.int64).reshape(2, -1)
         return self.begin + np.cumsum(steps), counts
 
@@ -109,8 +133,17 @@ class Note:
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Deserialize a note of this type."""
-        saved = decode(data)
-        return cls(**{**saved, "histogram": saved["histogram"] and Histogram(**saved["histogram"])})
+        with reading_envelope("note"):
+            saved = decode(data)
+            note = cls(**{**saved, "histogram": saved["histogram"] and Histogram(**saved["histogram"])})
+            note.refuse_other_types()
+        return note
+
+    def refuse_other_types(self) -> None:
+        """Raise TypeError or ValueError if a field is not of its type. Families that extend a note extend this."""
+        refuse_non_integers([self.newest, self.oldest])
+        if self.histogram is not None:
+            self.histogram.refuse_other_types()
 
 
 def expected_watermark(notes: Iterable[Note], delay: int | None) -> int | None:
@@ -130,6 +163,44 @@ def expected_watermark(notes: Iterable[Note], delay: int | None) -> int | None:
         return None
     at = newest // MILLISECOND * MILLISECOND - delay
     return at if at > 0 else None  # Spark's watermark is never before 1970
+
+
+@contextmanager
+def reading_envelope(part: str) -> Iterator[None]:
+    """Convert any error inside to a SnapshotError about a damaged part of an envelope."""
+    try:
+        yield
+    except Exception as error:
+        raise SnapshotError(
+            f"the {part} of an envelope arrived damaged at a task ({type(error).__name__}: {error}). The micro-batch "
+            "was not answered. Run it again: it is repeated from its files. If that recurs, check the memory and the "
+            "network of the machines."
+        ) from error
+
+
+def rows_of(data: bytes | pa.Buffer) -> pa.Table:
+    """Return the rows of an envelope from Arrow IPC bytes.
+
+    >>> from skyband.data.arrow import to_bytes
+    >>> rows_of(to_bytes(pa.table({"a": [1]}))).num_rows
+    1
+    """
+    with reading_envelope("rows"):
+        return from_bytes(data)
+
+
+def refuse_non_integers(values: Iterable[Any]) -> None:
+    """Raise TypeError if a value is not an integer."""
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"expected an integer, got {value!r}")
+
+
+def refuse_non_positions(*arrays: Any) -> None:
+    """Raise TypeError if a value is not an array of 64-bit integers with one dimension."""
+    for array in arrays:
+        if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.ndim != 1:
+            raise TypeError(f"expected an array of positions, got {array!r}")
 
 
 class Envelope(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from skyband.queries import Axis
 from skyband.sharding.emission import ONCE, Emission
 
-__all__ = ["COPY", "HIDDEN", "Output", "ShardPlan", "plain", "without_copies"]
+__all__ = ["COPY", "HIDDEN", "Output", "ShardPlan", "plain", "source_columns", "without_copies"]
 
 Output = Literal["answers", "changes", "both"]
 HIDDEN = "__skyband_"  # prefix of reserved names
@@ -71,6 +71,15 @@ class ShardPlan:
         """The axis of all windows."""
         axis: Axis = self.queries[0].axis
         return axis
+
+
+def source_columns(plan: ShardPlan, time: str, id_: str | None) -> dict[str, str | None]:
+    """Return the columns of the source on whose values a stored state depends, for the description of a checkpoint.
+
+    Aggregates compare the keys of their scans instead, and count rows whatever their ids are.
+    """
+    found: dict[str, str | None] = {"time": time.lower()}
+    return found if plan.has_shards_by_scan else {**found, "id": id_ and id_.lower()}
 
 
 def without_copies(columns: Iterable[str]) -> list[str]:

@@ -37,6 +37,7 @@ def _revision(line: str) -> int:
         return -1
 
 
+NEWER_KEYS = ("time", "id")  # descriptions of earlier versions do not have them for all families
 _CONVERTED = "start once with reshard=True (skyband run --reshard) to convert the state, "
 DESCRIPTION = StateFormat("description of a checkpoint", [_without_second_copies])
 
@@ -74,8 +75,8 @@ class Checkpoint:
                 raise ValueError(found)
         except ValueError:
             raise SnapshotError(
-                f"checkpoint={self.folder!r} is damaged: its description cannot be read. Restore it from a backup, or "
-                "start with a new folder."
+                f"checkpoint={self.folder!r} is damaged: its description in {self._description!r} cannot be read. "
+                "Restore it from a backup, or start with a new folder."
             ) from None
         try:
             return DESCRIPTION.migrated(description)
@@ -101,6 +102,8 @@ class Checkpoint:
             self._write(DESCRIPTION.stamped(plan))
             return
         for what, value in plan.items():
+            if what in NEWER_KEYS and what not in description:
+                continue
             if description.get(what) != value:
                 raise SnapshotError(
                     f"checkpoint={self.folder!r} was written with {what}={description.get(what)!r} and cannot be "
@@ -128,9 +131,26 @@ class Checkpoint:
         return max((int(name) for name in names if name.isdecimal()), default=-1)
 
     def number_in(self, path: str) -> int | None:
-        """Return the number in a text file; None if there is none."""
-        text = "".join(self._lines(path) or ())
-        return int(text) if text.removeprefix("-").isdecimal() else None
+        """Return the number in a text file; None if there is none. Raise SnapshotError if it is not a number."""
+        lines = self._lines(path)
+        if not lines:  # not written, or not completely
+            return None
+        text = "".join(lines)
+        if not text.removeprefix("-").isdecimal():
+            raise SnapshotError(
+                f"{path!r} must contain the number of the last micro-batch that the sinks have received, got "
+                f"{text[:40]!r}: it was damaged, so the stream was not started. Restore the checkpoint from a backup; "
+                "or write the number of the newest micro-batch that is in the sinks into that file."
+            )
+        return int(text)
+
+    def files_in(self, folder: str) -> list[str]:
+        """Return the names of the files and folders in a folder; empty if it does not exist."""
+        return self._names(folder)
+
+    def lines_of(self, path: str) -> list[str] | None:
+        """Return the lines of a text file; None if it does not exist."""
+        return self._lines(path)
 
     def _names(self, folder: str) -> list[str]:
         """Return the names of the files in a folder; without access to Java, Spark's reader of files lists them."""
@@ -164,7 +184,10 @@ class Checkpoint:
                 return None
             raise
         except PySparkException as error:
-            raise SnapshotError(f"checkpoint={self.folder!r} cannot be read: {first_line(error)}") from error
+            raise SnapshotError(
+                f"checkpoint={self.folder!r} cannot be read: {path!r}: {first_line(error)}. Restore it from a backup, "
+                "or start with a new folder."
+            ) from error
 
     @property
     def is_remote(self) -> bool:

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from skyband.data.arrow import from_bytes, to_bytes
+from skyband.data.arrow import to_bytes
 from skyband.kernels.stream import Ints
-from skyband.sharding.envelope import MILLISECOND, Envelope, Note
+from skyband.sharding.envelope import MILLISECOND, Envelope, Note, rows_of
 from skyband.sharding.row_source import plain
 from skyband.sharding.rows import positions_of
 from skyband.spark import tasks
@@ -102,7 +102,7 @@ class _LateProcessor(StatefulProcessor):
                 message = json.loads(row.control)
                 moved = max(moved, message.get("at", clock))
                 continue
-            table = from_bytes(bytes(row.rows))
+            table = rows_of(bytes(row.rows))
             late = table.filter(pa.array(self._is_late(positions_of(table, self._time), clock)))
             if late.num_rows:
                 yield Row(answers=to_bytes(late))

@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from skyband.errors import SnapshotError
 from skyband.spark.checkpoint import Checkpoint
 
 __all__ = ["Outbox"]
@@ -78,7 +79,14 @@ class Outbox:
     def _delivered(self) -> int | None:
         """Return the number of the last micro-batch that the sinks have received from here; None: none."""
         found = [self._kept.number_in(path) for path in self._marks]
-        return max((number for number in found if number is not None), default=None)
+        known = max((number for number in found if number is not None), default=None)
+        if known is None and self._kept.last_batch(f"{self._kept.folder}/skyband", "outbox") >= 0:
+            raise SnapshotError(
+                f"{self._marks[0]!r} and {self._marks[1]!r} are missing, which contain the number of the last "
+                "micro-batch that the sinks have received, but answers are stored beside them. They were removed or "
+                "damaged, so the stream was not started. Restore the checkpoint from a backup, or start with a new one."
+            )
+        return known
 
     def _stored(self) -> set[int]:
         files = self._spark.read.format("binaryFile").option("recursiveFileLookup", True)

@@ -15,11 +15,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from skyband.spark.checkpoint import Checkpoint
+from skyband.spark.wide_rows import BATCH_BYTES
 
 __all__ = ["PARTITIONS", "checkpoint_settings", "partition_settings", "scan_settings", "while_starting"]
 
 PARTITIONS = "spark.sql.shuffle.partitions"
-_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 _JOINT_CODE = "spark.sql.codegen.wholeStage"
 _TABLES = 8 << 20  # bytes of packed answers that a task unpacks at a time
 _MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
@@ -58,7 +58,7 @@ def scan_settings(*, sole: bool) -> dict[str, str]:
     none (`sessions.RECOMMENDED`). Nor are there many rows that a joint code of several operators would speed up, but
     Spark looks for such operators and copies the plan in every micro-batch.
     """
-    return {_BATCH_BYTES: str(_TABLES), **({_JOINT_CODE: "false"} if sole else {})}
+    return {BATCH_BYTES: str(_TABLES), **({_JOINT_CODE: "false"} if sole else {})}
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from skyband.display import html_page, html_table
 from skyband.errors import InvalidInputError, NeedsSparkError, PipelineError, SkybandError, brief
 from skyband.sharding.plan import ShardPlan
 from skyband.spark.checkpoint import Checkpoint
+from skyband.spark.checkpoint_damage import with_damaged_file
 from skyband.spark.checkpoint_lock import Lock
 from skyband.spark.control import Control
 from skyband.spark.health import Beat
@@ -29,6 +30,7 @@ from skyband.spark.outbox import Outbox
 from skyband.spark.plan import Pipeline
 from skyband.spark.query_settings import checkpoint_settings, while_starting
 from skyband.spark.spark_errors import is_slow_worker, is_stuck, plain_error, unless_gone
+from skyband.spark.wide_rows import cut_settings, is_wide
 
 if TYPE_CHECKING:
     from skyband.spark.stream_start import OpenedSinks
@@ -96,7 +98,7 @@ class Handle(RunHandle):
         checkpoint: Checkpoint,
         control: Control,
         deliver: Deliver,
-        side_outputs: Sequence[tuple[Write, DataFrame, str]],
+        side_outputs: Sequence[tuple[Write, DataFrame | None, str]],
         limits: LateLimits,
         *,
         bounded: bool,
@@ -107,9 +109,11 @@ class Handle(RunHandle):
         opened: OpenedSinks | None = None,
         outbox: Outbox | None = None,
         by_spark: BySpark | None = None,
+        cut_rows: Callable[[], Pipeline] | None = None,
     ) -> None:
         super().__init__(progress)
         self._by_spark = by_spark
+        self._cut_rows = cut_rows  # plans the stream again, with batches limited by bytes
         self._pipeline = pipeline
         self.plan = plan  # the plan of the stored state
         self._lock = lock
@@ -118,7 +122,7 @@ class Handle(RunHandle):
         self._checkpoint = checkpoint
         self._control = control
         self._deliver = deliver
-        self._side_outputs = side_outputs  # further outputs: writer, data frame, folder of the state
+        self._side_outputs = side_outputs  # further outputs: writer, data frame (None: late rows), folder of the state
         self._limits = limits
         self._settings = settings  # of the query for answers, in addition to those of its checkpoint
         self._scan_settings = scan_settings  # in addition, while tasks read the files
@@ -249,7 +253,7 @@ class Handle(RunHandle):
                 self._queries = self._start_queries()
                 self._await_all_queries()
         except Exception as error:
-            self._error, self.failure = plain_error(error), error
+            self._error, self.failure = with_damaged_file(self._checkpoint, error, plain_error(error)), error
             for query in self._queries:
                 with suppress(PipelineError):  # only the first error is reported
                     _stop(query)
@@ -264,8 +268,9 @@ class Handle(RunHandle):
         """Wait for the queries, and start them again where that helps. The failed micro-batch is repeated.
 
         If tasks meet files that only Spark can read, Spark reads the rest, with the same files: both ways of reading
-        use the same log of files. If a busy machine was too slow for Spark's ten seconds to start a Python process,
-        the queries start again a few times before the next micro-batch completes.
+        use the same log of files. If rows are wide, their batches are limited by bytes. If a busy machine was too slow
+        for Spark's ten seconds to start a Python process, the queries start again a few times before the next
+        micro-batch completes.
         """
         attempts, batches = START_ATTEMPTS, -1
         while True:
@@ -280,6 +285,10 @@ class Handle(RunHandle):
                     attempts, batches = START_ATTEMPTS, done
                 if self._by_spark is not None and isinstance(plain, NeedsSparkError):
                     self._pipeline, self._by_spark = self._by_spark(plain), None
+                elif self._cut_rows is not None and is_wide(error):
+                    _LOG.info("rows are wide; restarting with batches that are limited by bytes")
+                    self._pipeline, self._cut_rows = self._cut_rows(), None
+                    self._settings = {**self._settings, **cut_settings()}
                 elif is_slow_worker(error) and attempts > 1:
                     attempts -= 1
                     _LOG.warning("a Python process did not start within the ten seconds that Spark waits; restarting")
@@ -300,9 +309,13 @@ class Handle(RunHandle):
 
     def _start_queries(self) -> list[StreamingQuery]:
         settings = self._settings if self._by_spark is None else {**self._settings, **self._scan_settings}
+        limits = {name: settings[name] for name in cut_settings() if name in self._settings}
         started = [self._start(self._deliver(self._pipeline), self._checkpoint.folder, settings)]
         try:
-            started += [self._start(write(frame), folder, {}) for write, frame, folder in self._side_outputs]
+            for write, frame, folder in self._side_outputs:
+                rows = self._pipeline.late if frame is None else frame
+                if rows is not None:
+                    started.append(self._start(write(rows), folder, limits))
         except Exception:
             started[0].stop()
             raise
@@ -320,8 +333,11 @@ class Handle(RunHandle):
         try:
             with while_starting(spark, {**checkpoint_settings(spark, self._checkpoint), **settings}):
                 return _started(writer)
-        except PySparkException as error:
-            raise plain_error(error) from error
+        except Exception as error:
+            plain = with_damaged_file(self._checkpoint, error, plain_error(error))
+            if plain is error:
+                raise
+            raise plain from error
 
     def _await_queries(self) -> None:
         running = list(self._queries)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from skyband.sharding.delivery import Folder, Opening, Sink, Wanted, has_old_sco
 from skyband.sharding.emission import ONCE, Emission, Emit
 from skyband.sharding.plan import Output, ShardPlan
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files, refuse_unresumable
-from skyband.spark.checkpoint_lock import Lock
+from skyband.spark.checkpoint_lock import Lock, OutputLocks
 from skyband.spark.checkpoint_upgrade import upgrade_checkpoint
 from skyband.spark.control import Control
 from skyband.spark.delivery import check_answers, collecting, open_servers, writing
@@ -29,9 +30,10 @@ from skyband.spark.plan import Late, Pipeline, frames_of
 from skyband.spark.query_settings import PARTITIONS, partition_settings, scan_settings
 from skyband.spark.resharding import refuse_resharding, repartition
 from skyband.spark.resharding import reshard as convert
-from skyband.spark.stream_handle import BySpark, Deliver, Handle, Write
+from skyband.spark.stream_handle import Deliver, Handle, Write
 from skyband.spark.topology import SparkPlan
 from skyband.spark.warm_executors import warm_executors
+from skyband.spark.wide_rows import cut_settings, has_wide_type, is_unlimited
 
 __all__ = ["OpenedSinks", "launch", "start"]
 
@@ -256,10 +258,18 @@ def launch(
         warm_executors(spark, draft.plan.family)
         progress = StreamProgress() if progress is None else progress
         progress.stream_info = draft.stream_info._replace(reader=draft.reader)
+        unlimited, settings = is_unlimited(spark), partition_settings(spark, draft.plan.units) if sole_watermark else {}
+        if unlimited and has_wide_type(draft.rows):
+            settings |= cut_settings()
+        elif unlimited:
+            draft = replace(draft, refuses_wide=True)
+        planned = _Replanned(draft, progress, kept.control)
         pipeline = draft.assemble(kept.control)
-        side_outputs = [] if dead_letters is None else [(dead_letters[1], dead_letters[0], kept.dead)]
+        side_outputs: list[tuple[Write, DataFrame | None, str]] = []
+        if dead_letters is not None:
+            side_outputs.append((dead_letters[1], dead_letters[0], kept.dead))
         if callable(late) and pipeline.late is not None:
-            side_outputs.append((late, pipeline.late, kept.late))
+            side_outputs.append((late, None, kept.late))
         handle = Handle(
             pipeline,
             progress,
@@ -271,11 +281,12 @@ def launch(
             bounded=bounded,
             plan=draft.plan,
             lock=lock,
-            settings=partition_settings(spark, draft.plan.units) if sole_watermark else {},
+            settings=settings,
             scan_settings=scan_settings(sole=sole_watermark),
             opened=opened,
             outbox=outbox,
-            by_spark=_by_spark(draft, progress, kept.control) if draft.scans else None,
+            by_spark=planned.by_spark if draft.scans else None,
+            cut_rows=planned.with_cut_batches if draft.refuses_wide else None,
         )
         handle.begin()
     except BaseException:
@@ -304,15 +315,22 @@ def _converted(
     return convert(spark, kept, control, draft.plan, description)
 
 
-def _by_spark(draft: SparkPlan, progress: StreamProgress, control: str) -> BySpark:
-    """Return what lets Spark read the rest of a stream, if tasks meet files that they cannot read."""
+class _Replanned:
+    """The plan of a stream that starts again in another way."""
 
-    def replanned(error: SkybandError) -> Pipeline:
-        plan = read_by_spark(draft, error)
-        progress.stream_info = plan.stream_info._replace(reader=plan.reader)
-        return plan.assemble(control)
+    def __init__(self, plan: SparkPlan, progress: StreamProgress, control: str) -> None:
+        self._plan, self._progress, self._control = plan, progress, control
 
-    return replanned
+    def by_spark(self, error: SkybandError) -> Pipeline:
+        """Let Spark read the rest of the stream, if tasks meet files that they cannot read."""
+        self._plan = read_by_spark(self._plan, error)
+        self._progress.stream_info = self._plan.stream_info._replace(reader=self._plan.reader)
+        return self._plan.assemble(self._control)
+
+    def with_cut_batches(self) -> Pipeline:
+        """Accept wide rows, whose batches are limited by bytes."""
+        self._plan = replace(self._plan, refuses_wide=False)
+        return self._plan.assemble(self._control)
 
 
 class OpenedSinks:
@@ -321,11 +339,12 @@ class OpenedSinks:
     def __init__(
         self, sinks: Sequence[Sink], workload: Workload[Any], spark: SparkSession, stream: str, checkpoint: str
     ) -> None:
-        self._workload, self._stream = workload, stream
+        self._workload, self._stream, self._locks = workload, stream, OutputLocks(stream)
         self.outbox = Outbox(spark, checkpoint)
         opening = Opening(spark, stream, lambda: workload)
         self._wanted = [_opened(sink, opening) for sink in _checked(sinks, workload)]
         try:
+            self._locks.take(self.folders)
             for server in servers_among(self._wanted):
                 server.reach()  # before any output is changed
         except BaseException:
@@ -370,9 +389,10 @@ class OpenedSinks:
             server.stop_waiting()
 
     def close(self) -> None:
-        """Close the connections to servers."""
+        """Close the connections to servers, and release the output folders."""
         for server in servers_among(self._wanted):
             server.close()
+        self._locks.release()
 
 
 def _checked(sinks: Sequence[Sink], workload: Workload[Any]) -> Sequence[Sink]:

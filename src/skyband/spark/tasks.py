@@ -12,12 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from skyband.data.arrow import from_bytes, least, to_bytes
+from skyband.data.arrow import least, to_bytes
 from skyband.data.packed_table import pack_table, packed_parts, unpack_parts, unpack_table
 from skyband.kernels.stream import Ints
 from skyband.sharding.bounded_input import cut_by_time, step_in_order
 from skyband.sharding.combiner import Reduce, combine_envelopes
-from skyband.sharding.envelope import Envelope, Note
+from skyband.sharding.envelope import Envelope, Note, rows_of
 from skyband.sharding.pipeline import LocalAnswers
 from skyband.sharding.plan import ShardPlan
 from skyband.sharding.shard import Tally, shard_type
@@ -79,7 +79,7 @@ def combine(
         note_type = shard_type(plan).note_type
         for batch in batches:
             for key, rows, note, *counts in zip(*(batch[name].to_pylist() for name in names), strict=True):
-                yield Envelope(numbers[key], from_bytes(rows), note_type.from_bytes(note), *counts)
+                yield Envelope(numbers[key], rows_of(rows), note_type.from_bytes(note), *counts)
 
     return to_shards(lambda batches: combine_envelopes(plan, reduce_again, opened_envelopes(batches)), keys, cut_by)
 
@@ -99,7 +99,7 @@ def answer_in_order(plan: ShardPlan, keys: Mapping[int, int], end: str) -> Task:
             for row in zip(*(batch[name].to_pylist() for name in ("shard", "rows", "note")), strict=True)
         )
         for key, arrived in groupby(envelopes, key=itemgetter(0)):
-            parts = ((from_bytes(rows), kind.note_type.from_bytes(note)) for _, rows, note in arrived)
+            parts = ((rows_of(rows), kind.note_type.from_bytes(note)) for _, rows, note in arrived)
             for answers, tally in step_in_order(parts, kind(plan, numbers[key])):
                 yield _local(answers, tally, numbers[key], end)
 
@@ -138,7 +138,7 @@ def opened(rows: Iterable[Any], note_type: type[Note]) -> tuple[list[pa.Table], 
         if row.control is not None:
             controls.append(json.loads(row.control))
             continue
-        tables.append(from_bytes(bytes(row.rows)))
+        tables.append(rows_of(bytes(row.rows)))
         notes.append(note_type.from_bytes(bytes(row.note)))
     return tables, notes, controls
 

@@ -19,6 +19,7 @@ from skyband.kernels.stream import Ints
 from skyband.queries.answer_schema import CHANGE_COLUMNS, OLD_SCORE
 from skyband.sharding.envelope import Envelope
 from skyband.sharding.pipeline import ShardPipeline
+from skyband.sharding.plan import source_columns
 from skyband.sharding.projection import ProjectionRequest
 from skyband.spark.control import control_envelopes
 from skyband.spark.envelope_columns import ENVELOPE_NAMES
@@ -28,6 +29,7 @@ from skyband.spark.plan import Observed, PackedAnswers, Pipeline, StreamInfo
 from skyband.spark.processor import ShardProcessor
 from skyband.spark.tasks import ENVELOPES, LOCAL, Batches, Task, answer_in_order, combine, merge_answers, to_shards
 from skyband.spark.versions import arrow_schema, processed
+from skyband.spark.wide_rows import only_narrow
 from skyband.windows import NEVER
 
 __all__ = ["SparkPlan", "shard_sizes", "spread", "sums", "without_changes"]
@@ -59,13 +61,20 @@ class SparkPlan:
     tasks_only: str | None = None  # why Spark must not read the rows, if so
     reader: str | None = None  # what reads the rows of files, and why; None: the rows are of a data frame
     late_source: LateSource | None = None  # the rows of which the late ones are returned; None: they are not
+    refuses_wide: bool = False  # whether wide rows of a stream stop it, to start again with batches limited by bytes
     combiners: int = 0  # tasks that combine envelopes before they reach the shards; 0: none
 
     @property
     def description(self) -> dict[str, Any]:
         """The values that must equal the description of a checkpoint, by name, including ``shards``."""
         plan = self.plan
-        return {"axis": plan.axis, "family": plan.family, "columns": self.types, "shards": plan.shards}
+        return {
+            "axis": plan.axis,
+            "family": plan.family,
+            "columns": self.types,
+            "shards": plan.shards,
+            **source_columns(plan, self.asked.time, self.asked.id),
+        }
 
     @property
     def stream_info(self) -> StreamInfo:
@@ -121,6 +130,8 @@ class SparkPlan:
         local = self._stream(envelopes, keys, control) if streaming else self._bounded(envelopes, keys, counted)
         found = self.collect(local, counted).toDF(*self.names)
         source = self.late_source
+        if source is not None and self.refuses_wide:
+            source = source._replace(rows=only_narrow(source.rows))
         late = None if source is None else source.late(keys, control, final_at_end=self.final_at_end)
         return Pipeline(found, late, self.packed(local, found) if streaming else None)
 
@@ -131,7 +142,8 @@ class SparkPlan:
     def _mapped(self, keys: Mapping[int, int]) -> DataFrame:
         """Return the envelopes of rows that Spark reads."""
         task = to_shards(self.reducer, keys, None if self.rows.isStreaming else self.positions)
-        return self.source().mapInArrow(task, ENVELOPES)
+        rows = self.source()
+        return (only_narrow(rows) if self.refuses_wide else rows).mapInArrow(task, ENVELOPES)
 
     def _scanned(self, keys: Mapping[int, int]) -> DataFrame:
         """Return the envelopes of rows that tasks read, and rows with counts beside them."""

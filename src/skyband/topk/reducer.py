@@ -16,7 +16,7 @@ from skyband.data.arrow import one, plain_columns
 from skyband.data.window_bounds import all_sliding, cells_between, irregular_of
 from skyband.kernels.reduce import mark_unbeaten, newest_of_cells
 from skyband.kernels.stream import TIED, Bools, Floats, Ints
-from skyband.sharding.envelope import Envelope, Histogram, Note, gathered
+from skyband.sharding.envelope import Envelope, Histogram, Note, gathered, refuse_non_positions
 from skyband.sharding.rows import (
     Grouping,
     by_group_and_position,
@@ -58,6 +58,11 @@ class TopKNote(Note):
         return cls(
             **cls._shared(notes), firsts={scan: np.unique(np.concatenate(all_)) for scan, all_ in firsts.items()}
         )
+
+    def refuse_other_types(self) -> None:
+        """Raise TypeError or ValueError if a field is not of its type."""
+        super().refuse_other_types()
+        refuse_non_positions(*self.firsts.values())
 
 
 class _Chunk(NamedTuple):

@@ -252,13 +252,23 @@ class _Gather:
         slices = range(0, answer.rows.size, SLICE)
         if len(slices) > 1 and pa.cpu_count() > 1:
             with ThreadPoolExecutor(min(len(slices), pa.cpu_count())) as pool:
-                batches = list(pool.map(self._batch, slices))
+                batches = list(pool.map(self._batches, slices))
         else:
-            batches = [self._batch(low) for low in slices]
-        return pa.Table.from_batches(batches, self._kinds)
+            batches = [self._batches(low) for low in slices]
+        return pa.Table.from_batches([batch for some in batches for batch in some], self._kinds)
 
-    def _batch(self, low: int) -> pa.RecordBatch:
-        answer, part = self._answer, slice(low, low + SLICE)
+    def _batches(self, low: int, size: int = SLICE) -> list[pa.RecordBatch]:
+        """Return a slice of the answers as one batch; as several if it has more text than one batch can have."""
+        try:
+            return [self._batch(low, size)]
+        except pa.ArrowInvalid:
+            if size == 1 or low + 1 >= self._answer.rows.size:
+                raise
+            half = min(size, self._answer.rows.size - low) // 2
+            return self._batches(low, half) + self._batches(low + half, size - half)
+
+    def _batch(self, low: int, size: int) -> pa.RecordBatch:
+        answer, part = self._answer, slice(low, low + size)
         window, rows = self._of_row[part], from_numpy(answer.rows[part], pa.int64())
         queries = answer.queries[window]
         bound = self._kinds.field("window_end").type

@@ -28,7 +28,7 @@ from skyband.data.arrow import one
 from skyband.errors import InvalidInputError
 from skyband.kernels.reduce import mark_outweighed
 from skyband.kernels.stream import Floats, Ints
-from skyband.sharding.envelope import Envelope, Histogram, Note, gathered
+from skyband.sharding.envelope import Envelope, Histogram, Note, gathered, refuse_non_integers
 from skyband.sharding.rows import positions_of, scores_of
 from skyband.uncertain.plan import PaneCut, UncertainPlan
 from skyband.uncertain.query import UncertainTopK
@@ -71,6 +71,11 @@ class UncertainNote(Note):
         """Return one note with the facts of several. The notes of slices of an envelope have no `newest_cut`."""
         newest = zip_longest(*(note.newest_cut for note in notes), fillvalue=ALWAYS)
         return cls(**cls._shared(notes), newest_cut=tuple(map(max, newest)))
+
+    def refuse_other_types(self) -> None:
+        """Raise TypeError or ValueError if a field is not of its type."""
+        super().refuse_other_types()
+        refuse_non_integers(self.newest_cut)
 
 
 class _Tuples(NamedTuple):

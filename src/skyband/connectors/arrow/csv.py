@@ -21,6 +21,7 @@ from skyband.connectors.arrow.paths import on_spark, option
 from skyband.connectors.arrow.splits import Split
 from skyband.connectors.arrow.unreadable import UnreadableFiles
 from skyband.connectors.files import FilesSource
+from skyband.data.arrow import one
 from skyband.errors import InvalidInputError
 from skyband.expressions.types import spark_name
 
@@ -97,7 +98,7 @@ class CsvFiles:
     def _typed(self, file: Path, table: pa.Table, wrong_lines: list[str]) -> FileRows:
         arrays, wrong = [], pa.repeat(False, table.num_rows)
         for field, place in zip(self.schema, self._places, strict=True):
-            cells = table.column(place).combine_chunks()
+            cells = one(table.column(place))
             values, bad = self._certain(file, field.name, lambda some=cells, kind=field.type: converted(some, kind))
             arrays.append(values)
             wrong = pc.or_(wrong, bad)

@@ -25,6 +25,7 @@ from skyband.connectors.arrow.splits import Split
 from skyband.connectors.arrow.unreadable import UnreadableFiles
 from skyband.connectors.envelope import OP
 from skyband.connectors.files import FilesSource
+from skyband.data.arrow import one
 from skyband.expressions.types import DATE, TIMESTAMP, is_integral, spark_name
 
 __all__ = ["JsonFiles"]
@@ -105,7 +106,7 @@ class JsonFiles:
             if known.get(name.lower(), name) != name:
                 raise on_spark(self._name, f"the JSON key {name!r}, which differs from a column only in case,")
         arrays, wrong = [], pa.repeat(False, table.num_rows)
-        columns: dict[str, Any] = {name: table[name].combine_chunks() for name in table.column_names}
+        columns: dict[str, Any] = {name: one(table[name]) for name in table.column_names}
         if self._has_envelope:
             columns, times, wrong = unwrapped(table, self._row_as)
         for field in self._row:
