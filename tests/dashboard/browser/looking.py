@@ -32,9 +32,9 @@ REPORT = """addEventListener('securitypolicyviolation', event =>
   console.error(`forbidden: ${event.violatedDirective} ${event.blockedURI}`))"""
 
 
-def launched(playwright):
+def launched(playwright, *flags: str):
     """Debian's Chromium; no other is fetched."""
-    return playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS, headless=True)
+    return playwright.chromium.launch(executable_path=str(CHROMIUM), args=[*FLAGS, *flags], headless=True)
 
 
 def missing(path: Path, package: str) -> str | None:
