@@ -1,41 +1,47 @@
-"""The read API under load: many readers beside a stream in the same process.
+"""The read API under load: many readers of `skyband serve`, beside a run that writes the answers they read.
 
 python -m benchmarks readers [--quick]
 
-Half of the readers wait for changes (long polling), the others ask for the newest window, a page of windows or the rank
-of an entity, each about once a second, over connections that stay open. They are in another process. The server and the
-stream are threads of one process, as in `skyband run --page`, so they share the interpreter. CPU shares are exact on a
-loaded machine, wall times are not.
+The run is `skyband run FILE --local --once` over files of generated trades, with a Parquet sink; the server is `skyband
+serve` over the folder of the sink. Half of the readers wait for changes (long polling), the others ask for the newest
+window, a page of windows or the rank of an entity, each about once a second, over connections that stay open. Run,
+server and readers are three processes. Rounds without server and readers alternate with rounds with them.
+
+A round is measured from the first file of answers to the end of the run. The readers use the same cores as the run,
+which readers on other machines do not.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import resource
 import statistics
 import subprocess
 import sys
 import threading
 import time
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple, TextIO
 
-import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-import skyband as sb
 from benchmarks import report
-from skyband.dashboard.board_state import LiveShow
-from skyband.dashboard.connections import Address
-from skyband.dashboard.query_info import QueryInfo
-from skyband.dashboard.server import PageServer
+from benchmarks.report import Ratio
+from skyband import streams
 
 PAGE = report.REPORTS / "readers.md"
 READERS = 1000
-SECONDS = 20.0
+LOSS = 0.05  # of the time of the run
+ROUNDS = 5
+FILES, ROWS = 40, 500_000
 EVERY = 1.0  # seconds between two requests of a reader
-BATCH = 20_000  # rows
-PAUSE = 0.1  # seconds between two batches of the stream
-K = 50
 QUERIES = 5
 WAITED = 5  # seconds that a request for changes waits
 PATHS = (
@@ -44,132 +50,194 @@ PATHS = (
     "/api/v1/windows?query=q2&limit=100",
     "/api/v1/rank?query=q3&id=1",
 )
+SKYBAND = (sys.executable, "-m", "skyband.cli")
 
 
 def run(*, quick: bool = False) -> None:
     """Run this benchmark and print the results; write the report unless `quick`."""
-    counts = (100,) if quick else (100, READERS)
-    seconds = 5.0 if quick else SECONDS
     machine = report.machine()
-    rows = []
-    alone = _measured(0, seconds)
-    for count in counts:
-        with_readers = _measured(count, seconds)
-        rows.append(_row(count, with_readers, alone))
+    counts = (100,) if quick else (100, READERS)
+    rounds, files = (1, 4) if quick else (ROUNDS, FILES)
+    found: dict[int, list[Round]] = {count: [] for count in (0, *counts)}
+    with TemporaryDirectory(prefix="skyband-bench-") as folder:
+        home = Path(folder)
+        _write_trades(home / "trades", files)
+        _round(home, "warm-up", 0)  # compiles, and reads the files into the page cache
+        for number in range(rounds):
+            for count in found if number % 2 else reversed(found):
+                found[count].append(_round(home, f"{number}-{count}", count))
+    rows = [_row(count, found[count], found[0]) for count in counts]
     columns = (
-        "readers", "requests per second", "median", "p99", "errors", "CPU of the server per request",
-        "CPU of the stream, against alone", "batches of the stream, against alone",
+        "readers", "requests per second", "median", "99% under", "errors", "CPU of the server per request",
+        "memory of the server", "time of the run, against alone", "CPU of the run, against alone",
     )  # fmt: skip
-    report.show("readers", "Readers beside a stream", columns, rows, write=not quick, page=PAGE)
+    report.show("readers", "Readers beside a run", columns, rows, write=not quick, page=PAGE)
+    most = counts[-1]
+    ratios = []
+    for what, values in (
+        ("time", {count: [one.seconds for one in found[count]] for count in (0, most)}),
+        ("CPU time", {count: [one.busy for one in found[count]] for count in (0, most)}),
+    ):
+        loss = statistics.median(values[most]) / statistics.median(values[0]) - 1
+        spread = max(values[0]) / min(values[0]) - 1
+        ratios.append(Ratio(
+            f"{what} that a run over {files * ROWS:,} rows needs more with {most:,} readers, medians of {rounds}",
+            f"at most {LOSS:.0%}",
+            f"{loss:.1%} ({statistics.median(values[0]):.1f} s alone; these rounds differ by up to {spread:.0%})",
+            loss <= LOSS,
+        ))  # fmt: skip
+    heads = ("what", "target", "measured", "met")
+    report.show(
+        "readers-ratios", "Targets and results", heads, [one.row() for one in ratios], write=not quick, page=PAGE
+    )
     if not quick:
         report.into_page("readers-machine", machine, page=PAGE)
 
 
-class Measured(NamedTuple):
-    """What readers and the stream saw."""
+class Round(NamedTuple):
+    """What readers, server and run took, from the first answers to the end of the run."""
 
     seconds: float
-    answered: int
-    waits: list[float]  # seconds of each plain request
-    errors: int
-    server: float  # CPU seconds of the process without the stream
-    stream: float  # CPU seconds of the stream's thread for a batch
-    batches: int
+    busy: float  # CPU seconds of the run
+    server: float = 0.0  # CPU seconds of the server
+    memory: int = 0  # bytes of the server
+    asked: float = 0.0  # seconds during which the readers asked
+    answered: int = 0
+    errors: int = 0
+    waits: tuple[float, ...] = ()  # seconds of each plain request
 
 
-def _row(count: int, found: Measured, alone: Measured) -> list[str]:
-    waits = sorted(found.waits) or [0.0]
+def _row(count: int, found: list[Round], alone: list[Round]) -> list[str]:
+    waits = sorted(wait for one in found for wait in one.waits) or [0.0]
+    answered = sum(one.answered for one in found)
     return [
         f"{count:,}",
-        f"{found.answered / found.seconds:,.0f}",
+        f"{answered / sum(one.asked for one in found):,.0f}",
         f"{1000 * statistics.median(waits):.0f} ms",
         f"{1000 * waits[int(0.99 * (len(waits) - 1))]:.0f} ms",
-        f"{found.errors:,}",
-        f"{1e6 * found.server / max(1, found.answered):.0f} µs",
-        f"{found.stream / alone.stream:.2f}×",
-        f"{(found.batches / found.seconds) / (alone.batches / alone.seconds):.2f}×",
+        f"{sum(one.errors for one in found):,}",
+        f"{1e6 * sum(one.server for one in found) / max(1, answered):.0f} µs",
+        report.bytes_text(max(one.memory for one in found)),
+        f"{_median(one.seconds for one in found) / _median(one.seconds for one in alone):.2f}×",
+        f"{_median(one.busy for one in found) / _median(one.busy for one in alone):.2f}×",
     ]
 
 
-def _measured(readers: int, seconds: float) -> Measured:
-    """Run the stream for some seconds, with so many readers."""
-    show = LiveShow("bench")
+def _median(values: Iterator[float]) -> float:
+    return statistics.median(values)
+
+
+def _write_trades(folder: Path, files: int) -> None:
+    """Write the same trades again and again, each time later."""
+    folder.mkdir()
+    trades = streams.trades(ROWS, seed=1)
+    length = int(trades.position[-1] - trades.position[0]) + 1
+    for number in range(files):
+        table = {
+            "ts": pa.array(trades.position + number * length).cast(pa.timestamp("us", "UTC")),
+            "trade_id": trades.trade_id + number * ROWS,
+            "symbol": pa.array(trades.symbol.tolist()),
+            "price": trades.price,
+            "size": trades.size,
+        }
+        pq.write_table(pa.table(table), folder / f"{number:03}.parquet")
+
+
+def _round(home: Path, name: str, readers: int) -> Round:
+    """Run the workload once, with so many readers and their server, or alone."""
+    folder = home / name
+    answers = folder / "answers"
+    answers.mkdir(parents=True)
+    file = folder / "work.yaml"
+    stream = f"{{path: {home / 'trades'}, format: parquet, time: ts, id: trade_id, files_per_batch: 1}}"
+    sizes = (5, 10, 20, 50, 100)
     queries = [
-        sb.TopK(name=f"q{number}", k=K, size="10 minutes", slide="1 minute", by="x") for number in range(QUERIES)
+        f'  - {{sql: "q{number}: TOPK price * size, {k} OVER 10 MINUTES EVERY 10 SECONDS"}}'
+        for number, k in enumerate(sizes)
     ]
-    show.history.set_queries({query.name: QueryInfo(query.name, "s", "topk", k=K) for query in queries})
-    stream = Stream(show, queries)
-    with PageServer(show, Address("127.0.0.1", 0), readers=readers + 50, share=2, raise_limit=True) as server:
-        stream.push()  # compiles, and there is a first window
-        thread = threading.Thread(target=stream.follow, daemon=True)
-        before = time.process_time()
-        if readers:
-            command = [sys.executable, "-m", "benchmarks.bench_readers", str(server.port), str(readers), str(seconds)]
-            with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
-                thread.start()
-                found = json.loads(client.communicate()[0])
-        else:
-            thread.start()
-            time.sleep(seconds)
-            found = {"seconds": seconds, "answered": 0, "waits": [], "errors": 0}
-        stream.closed.set()
-        thread.join()
-    busy = time.process_time() - before - stream.busy
-    return Measured(**found, server=busy, stream=stream.busy / max(1, stream.batches), batches=stream.batches)
+    text = [
+        "streams:", f"  trades: {stream}", f"engine: {{checkpoint: {folder / 'state'}}}", "queries:", *queries,
+        f"sinks: [{{type: parquet, path: {answers}}}]", "",
+    ]  # fmt: skip
+    file.write_text("\n".join(text), encoding="utf-8")
+    with _serving(file, readers) as (server, client):
+        command = [*SKYBAND, "run", str(file), "--local", "--once"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            running = psutil.Process(process.pid)
+            while process.poll() is None and not any(answers.rglob("[!._]*.parquet")):
+                time.sleep(0.01)
+            began, before, busy = time.perf_counter(), _cpu(running), 0.0
+            served = 0.0 if server is None else _cpu(server)
+            if client is not None and client.stdin is not None:
+                client.stdin.write("start\n")
+                client.stdin.flush()
+            while process.poll() is None:
+                with suppress(psutil.Error):
+                    busy = _cpu(running) - before
+                time.sleep(0.01)
+            seconds = time.perf_counter() - began
+        if process.returncode:
+            raise RuntimeError(f"{' '.join(command)} failed with exit code {process.returncode}.")
+        if client is None or server is None:
+            return Round(seconds, busy)
+        served = _cpu(server) - served
+        found = json.loads(client.communicate()[0])  # ends its input, and so the readers
+        return Round(seconds, busy, served, server.memory_info().rss, **{**found, "waits": tuple(found["waits"])})
 
 
-class Stream:
-    """Rows that are ranked in a thread, and whose answers go to the dashboard."""
-
-    def __init__(self, show: LiveShow, queries: list[sb.TopK]) -> None:
-        self._outlet, self._monitor = show.history.outlet("s"), sb.Monitor(queries)
-        self._rng = np.random.default_rng(3)
-        self.batches, self.busy, self._next = 0, 0.0, 0
-        self.closed = threading.Event()
-
-    def follow(self) -> None:
-        """Push batches until the stream is closed."""
-        self.batches = 0
-        while not self.closed.is_set():
-            began = time.thread_time()
-            self.push()
-            self.busy += time.thread_time() - began
-            self.closed.wait(PAUSE)
-
-    def push(self) -> None:
-        """Rank a batch of rows: one minute of the stream."""
-        self.batches += 1
-        begin = self._next
-        positions = begin + np.sort(self._rng.integers(0, 60_000_000, BATCH))
-        self._next = begin + 60_000_000
-        ids = self._rng.integers(0, 2**40, BATCH)
-        self._monitor.push(positions.astype("datetime64[us]"), self._rng.random(BATCH), ids)
-        rows = self._monitor.answers()
-        if rows.num_rows:
-            self._outlet.take(self._next, rows)
+def _cpu(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
-def main(port: int, readers: int, seconds: float) -> None:
-    """Be the readers: ask for some seconds, and print what came as JSON."""
+@contextmanager
+def _serving(file: Path, readers: int) -> Iterator[tuple[psutil.Process | None, subprocess.Popen[str] | None]]:
+    """Serve the answers of a workload file, with readers that wait for a line to start."""
+    if not readers:
+        yield None, None
+        return
+    command = [*SKYBAND, "serve", str(file), "--at", "0", "--readers", str(readers + 50)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            found = None
+            while found is None:
+                line = "" if server.stderr is None else server.stderr.readline()
+                if not line:
+                    raise RuntimeError(f"{' '.join(command)} ended before it served.")
+                found = re.search(r"http://[^:]+:(\d+)", line)
+            asking = [sys.executable, "-m", "benchmarks.bench_readers", found[1], str(readers)]
+            with subprocess.Popen(asking, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as client:
+                try:
+                    yield psutil.Process(server.pid), client
+                finally:
+                    client.kill()
+        finally:
+            server.terminate()
+
+
+def main(port: int, readers: int) -> None:
+    """Be the readers: ask from the first line of the input to its end, and print what came as JSON."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = readers + 200
     if soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard), hard))
-    sys.stdout.write(json.dumps(asyncio.run(_all(port, readers, seconds))))
+    sys.stdin.readline()
+    sys.stdout.write(json.dumps(asyncio.run(_all(port, readers))))
 
 
-async def _all(port: int, readers: int, seconds: float) -> dict[str, object]:
+async def _all(port: int, readers: int) -> dict[str, object]:
     found = Found()
-    until = time.monotonic() + seconds
+    threading.Thread(target=found.end_with, args=(sys.stdin,), daemon=True).start()
     tasks = [_wait_for_changes if number % 2 else _ask for number in range(readers)]
     began = time.monotonic()
-    await asyncio.gather(*(task(port, number, until, found) for number, task in enumerate(tasks)))
-    return {
-        "seconds": time.monotonic() - began,
-        "answered": found.answered,
-        "waits": found.waits,
-        "errors": found.errors,
-    }
+    running = [asyncio.create_task(task(port, number, found)) for number, task in enumerate(tasks)]
+    while not found.ended.is_set():
+        await asyncio.sleep(0.05)
+    seconds = time.monotonic() - began
+    for one in running:
+        one.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+    return {"asked": seconds, "answered": found.answered, "errors": found.errors, "waits": found.waits}
 
 
 class Found:
@@ -178,14 +246,25 @@ class Found:
     def __init__(self) -> None:
         self.answered, self.errors = 0, 0
         self.waits: list[float] = []
+        self.ended = threading.Event()
+
+    def note(self, status: int) -> None:
+        """Count a response. Until there are answers, readers are told that there are none."""
+        self.answered += status in (200, 304)
+        self.errors += status not in (200, 304) and not (status == 404 and self.answered == 0)
+
+    def end_with(self, source: TextIO) -> None:
+        """Wait for the end of the input."""
+        source.read()
+        self.ended.set()
 
 
-async def _ask(port: int, number: int, until: float, found: Found) -> None:
+async def _ask(port: int, number: int, found: Found) -> None:
     """Ask for a window about once a second, and again only for what has changed."""
     await asyncio.sleep((number % 100) / 100)
     tag, path = "", PATHS[number % len(PATHS)]
     connection = Connection(port)
-    while time.monotonic() < until:
+    while not found.ended.is_set():
         began = time.monotonic()
         try:
             status, headers, _ = await connection.get(path, tag)
@@ -195,19 +274,17 @@ async def _ask(port: int, number: int, until: float, found: Found) -> None:
             await asyncio.sleep(EVERY)
             continue
         found.waits.append(time.monotonic() - began)
-        found.answered += status in (200, 304)
-        found.errors += status not in (200, 304)
+        found.note(status)
         tag = headers.get("etag", "")
         await asyncio.sleep(max(0.0, EVERY - (time.monotonic() - began)))
 
 
-async def _wait_for_changes(port: int, number: int, until: float, found: Found) -> None:
+async def _wait_for_changes(port: int, number: int, found: Found) -> None:
     """Follow one query by long polling."""
     await asyncio.sleep((number % 100) / 100)
     connection, cursor = Connection(port), None
-    while time.monotonic() < until:
-        wait = min(WAITED, max(1, int(until - time.monotonic())))
-        since = "" if cursor is None else f"&since={cursor}&wait={wait}"
+    while not found.ended.is_set():
+        since = "" if cursor is None else f"&since={cursor}&wait={WAITED}"
         try:
             status, _, body = await connection.get(f"/api/v1/changes?query=q{number % QUERIES}&limit=1000{since}", "")
         except (OSError, ValueError, asyncio.IncompleteReadError):
@@ -215,8 +292,7 @@ async def _wait_for_changes(port: int, number: int, until: float, found: Found) 
             connection = Connection(port)
             await asyncio.sleep(EVERY)
             continue
-        found.answered += status == 200
-        found.errors += status != 200
+        found.note(status)
         cursor = json.loads(body)["cursor"] if status == 200 else None
         if status != 200:
             await asyncio.sleep(EVERY)
@@ -247,7 +323,7 @@ class Connection:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 4 and sys.argv[1].isdigit():
-        main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
+    if len(sys.argv) == 3 and sys.argv[1].isdigit():
+        main(int(sys.argv[1]), int(sys.argv[2]))
     else:
         run(quick="--quick" in sys.argv)

@@ -54,12 +54,13 @@ def show(
 
 
 def into_page(name: str, text: str, *, page: Path = PAGE) -> None:
-    """Replace the text between two marks in a report."""
-    if not page.exists():
-        return
+    """Replace the text between two marks in a report. Raise LookupError if the report does not have them."""
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-    old = page.read_text(encoding="utf-8")
-    new = re.sub(f"{begin}.*?{end}", lambda _: f"{begin}\n{text}\n{end}", old, flags=re.DOTALL)
+    old = page.read_text(encoding="utf-8") if page.exists() else ""
+    new, count = re.subn(f"{begin}.*?{end}", lambda _: f"{begin}\n{text}\n{end}", old, flags=re.DOTALL)
+    if count != 1:
+        what = f"has {count} pairs of the lines" if page.exists() else "does not exist. It must have the lines"
+        raise LookupError(f"{page} {what} {begin!r} and {end!r}, so the results were not written into it.")
     page.write_text(new, encoding="utf-8")
 
 

@@ -2,9 +2,11 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { laterWindow } from "../src/logic/inbox";
 import { barOf, scaleOf } from "../src/logic/moves";
-import { bumpTrace, nearest, ticksOf, withGaps } from "../src/logic/shapes";
+import { bumpTrace, nearest, sparkPath, ticksOf, withGaps } from "../src/logic/shapes";
 import { formatAxis } from "../src/logic/values";
+import type { Query } from "../src/types";
 
 const sizes = (scores: number[], isAscending = false) => scores.map((score) => barOf(score, scaleOf(scores, isAscending)).size);
 
@@ -20,6 +22,25 @@ test("where the lowest is best, and for mixed signs, bars start at zero", () => 
   const scale = scaleOf([30, -10]);
   assert.deepEqual([barOf(30, scale), barOf(-10, scale)], [{ from: 0.25, size: 0.75 }, { from: 0, size: 0.25 }]);
   assert.equal(barOf("-Infinity", scaleOf([-1, -2])).size, 0);
+});
+
+test("bars of the largest numbers keep their proportions", () => {
+  const largest = Number.MAX_VALUE;
+  const scale = scaleOf([largest, -largest, "Infinity", "-Infinity"]);
+  assert.deepEqual([largest, 0, -largest].map((score) => barOf(score, scale)), [{ from: 0.5, size: 0.5 }, { from: 0.5, size: 0 }, { from: 0, size: 0.5 }]);
+  assert.deepEqual([barOf("Infinity", scale), barOf("-Infinity", scale)], [{ from: 0.5, size: 0.5 }, { from: 0, size: 0.5 }]);
+  assert.deepEqual(sizes([-largest / 2, -largest]), [1, 0]);
+  assert.deepEqual(sizes([5e-324, 0]), [1, 0]);
+  assert.deepEqual(sizes([NaN, Infinity, -Infinity]), [0, 1, 0]);
+  assert.equal(sparkPath([largest, -largest], 64, 20), "M1.5 1.5L62.5 18.5");
+});
+
+test("a group without rows in the newest window is behind", () => {
+  const query = (window: string) => ({ window }) as Query;
+  assert.equal(laterWindow("2024-01-01T09:30:00+00:00", query("10 minutes, every 1 minute"), "2024-01-01T09:31:00+00:00"), "2024-01-01T09:31:00+00:00");
+  assert.equal(laterWindow("2024-01-01T09:31:00+00:00", query("10 minutes, every 1 minute"), "2024-01-01T09:31:00+00:00"), null);
+  assert.equal(laterWindow(100, query("10 rows, every 1 row"), undefined), null);
+  assert.equal(laterWindow(100, query("sessions with gaps below 30 minutes"), 200), null);
 });
 
 test("lines break at gaps", () => {

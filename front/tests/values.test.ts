@@ -8,9 +8,11 @@ import {
   formatClock,
   formatMoment,
   formatSeconds,
+  formatShare,
   formatShort,
   formatTick,
   groupLabel,
+  nameOf,
   numberOf,
   positionOf,
   shortWindow,
@@ -48,6 +50,13 @@ test("short forms", () => {
   assert.equal(formatShort(123456), "123,456");
   assert.equal(formatShort(1234567), "1.23 M");
   assert.equal(formatShort(0.125), "0.13");
+  assert.equal(formatShort(-1234567), "−1.23 M");
+  assert.equal(formatShort("Infinity"), "∞");
+  assert.equal(formatShort("-Infinity"), "−∞");
+  assert.equal(formatShort(-1e-300), "−1.00e−300");
+  assert.equal(formatShort(1.5e300), "1.50e300");
+  assert.equal(formatShort(999e12), "999 T");
+  assert.equal(formatShort(0), "0");
   assert.equal(formatBytes(999), "999 B");
   assert.equal(formatBytes(250_000), "250 KB");
   assert.equal(formatBytes(1_234_567), "1.23 MB");
@@ -78,4 +87,17 @@ test("cells are clipped without splitting a character", () => {
   assert.equal(textOf({ a: [1, null] }), '{"a":[1,null]}');
   assert.equal(textOf(null), "–");
   assert.equal(groupLabel(["RAVI", 3, null]), "RAVI · 3 · –");
+  assert.equal(groupLabel(["", " "]), "(empty) · (empty)");
+  assert.equal(nameOf({ id: "" }), "(empty)");
+  assert.equal(nameOf({ id: 7, label: "" }), "7");
+});
+
+test("a rounded share is neither certain nor impossible", () => {
+  assert.equal(formatShare(1), "100.0 %");
+  assert.equal(formatShare(0), "0.0 %");
+  assert.equal(formatShare(1e-300), "< 0.1 %");
+  assert.equal(formatShare(0.99999), "> 99.9 %");
+  assert.equal(formatShare(0.0005), "0.1 %");
+  assert.equal(formatShare(0.9994), "99.9 %");
+  assert.equal(formatShare("NaN"), "–");
 });

@@ -1,6 +1,6 @@
 /** The updates since the last frame, merged: only the newest of each kind is drawn. */
 
-import type { Board, Engine, Moment, Summary, TrailPoint } from "../types";
+import type { Board, Engine, Moment, Query, Summary, TrailPoint } from "../types";
 import { pairKey } from "./route";
 import { positionOf } from "./values";
 
@@ -49,6 +49,12 @@ export class Inbox {
 
 export function isEarlier(moment: Moment, than: Moment): boolean {
   return positionOf(moment) < positionOf(than);
+}
+
+/** The newest window of a query, if it is later than this newest window of a group; sessions of groups always differ. */
+export function laterWindow(newestOfGroup: Moment, query: Query, newest: Moment | undefined): Moment | null {
+  if (newest === undefined || query.window.startsWith("sessions")) return null;
+  return isEarlier(newestOfGroup, newest) ? newest : null;
 }
 
 /** The trail with one more point; points older than five minutes before it are dropped. */

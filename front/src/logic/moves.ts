@@ -1,7 +1,7 @@
 /** The changes between two rankings: how rows move, and the text for it. */
 
 import type { Amount, Board, Row, Value } from "../types";
-import { numberOf, textOf } from "./values";
+import { numberOf, textOf, unitOf } from "./values";
 
 /** A unique key for each row. Ids need not be unique, and null is an id too. */
 export function keysOf(rows: readonly { id: Value }[]): string[] {
@@ -75,7 +75,7 @@ export function scaleOf(amounts: Iterable<Amount | undefined>, isAscending = fal
   }
   if (low > high) return { low: 0, high: 0, base: 0 };
   if (high < 0 && !isAscending) {
-    const base = low - (SHORTEST / (1 - SHORTEST)) * (high - low || -high);
+    const base = Math.max(-Number.MAX_VALUE, low - (SHORTEST / (1 - SHORTEST)) * (high - low || -high));
     return { low: base, high, base };
   }
   return { low: Math.min(0, low), high: Math.max(0, high), base: 0 };
@@ -83,12 +83,13 @@ export function scaleOf(amounts: Iterable<Amount | undefined>, isAscending = fal
 
 /** A bar from the base of the scale to the score, as fractions of its track. */
 export function barOf(amount: Amount | undefined, scale: Scale): { from: number; size: number } {
-  const width = scale.high - scale.low;
+  const unit = unitOf(scale.low, scale.high);
+  const width = scale.high * unit - scale.low * unit;
   const value = numberOf(amount);
   if (Number.isNaN(value) || width <= 0) return { from: 0, size: value === Infinity ? 1 : 0 };
   const held = Math.min(scale.high, Math.max(scale.low, value));
-  const zero = (scale.base - scale.low) / width;
-  const end = (held - scale.low) / width;
+  const zero = (scale.base * unit - scale.low * unit) / width;
+  const end = (held * unit - scale.low * unit) / width;
   return { from: Math.min(zero, end), size: Math.abs(end - zero) };
 }
 

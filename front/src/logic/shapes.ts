@@ -1,7 +1,7 @@
 /** SVG paths of small charts. */
 
 import type { Amount } from "../types";
-import { numberOf } from "./values";
+import { numberOf, unitOf } from "./values";
 
 /** The path of a sparkline. Missing values are gaps, and a constant is drawn in the middle. */
 export function sparkPath(values: readonly Amount[], width: number, height: number, margin = 1.5): string {
@@ -10,6 +10,7 @@ export function sparkPath(values: readonly Amount[], width: number, height: numb
   if (known.length === 0) return "";
   const low = Math.min(...known);
   const high = Math.max(...known);
+  const unit = unitOf(low, high);
   const room = height - 2 * margin;
   const stride = numbers.length > 1 ? (width - 2 * margin) / (numbers.length - 1) : 0;
   let path = "";
@@ -20,7 +21,7 @@ export function sparkPath(values: readonly Amount[], width: number, height: numb
       return;
     }
     const x = margin + index * stride;
-    const y = high === low ? height / 2 : margin + room * (1 - (value - low) / (high - low));
+    const y = high === low ? height / 2 : margin + room * (1 - (value * unit - low * unit) / (high * unit - low * unit));
     path += `${pen ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
     pen = true;
   });

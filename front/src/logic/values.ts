@@ -12,6 +12,11 @@ export function numberOf(amount: Amount | undefined): number {
   return typeof amount === "number" ? amount : Number(amount);
 }
 
+/** A factor for two finite numbers, so that their difference is finite, too. */
+export function unitOf(low: number, high: number): number {
+  return Number.isFinite(high - low) ? 1 : 0.5;
+}
+
 function grouped(decimals: number): Intl.NumberFormat {
   let found = formats.get(decimals);
   if (!found) {
@@ -71,11 +76,14 @@ function separated(digits: string): string {
   return digits.replace("-", "−").replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** A count in few characters: 1,234 stays, 1,234,567 becomes 1.23 M. */
+/** A number in few characters: 1,234 stays, 1,234,567 becomes 1.23 M. */
 export function formatShort(amount: Amount | undefined): string {
   const value = numberOf(amount);
   if (Number.isNaN(value)) return "–";
-  const size = Math.abs(value);
+  if (value < 0) return `−${formatShort(-value)}`;
+  if (!Number.isFinite(value)) return "∞";
+  const size = value;
+  if (size >= 1e15 || (size !== 0 && size < 0.005)) return value.toExponential(2).replace("e+", "e").replace("-", "−");
   for (const [limit, name] of [[1e12, "T"], [1e9, "G"], [1e6, "M"]] as const) {
     if (size >= limit) return `${grouped(digitsFor(size / limit)).format(value / limit)} ${name}`;
   }
@@ -113,9 +121,13 @@ export function formatSeconds(amount: Amount | undefined): string {
   return `${grouped(1).format(value / 86_400)} d`;
 }
 
+/** A percentage. What is rounded does not look like certain or impossible. */
 export function formatShare(amount: Amount | undefined): string {
   const value = numberOf(amount);
-  return Number.isNaN(value) ? "–" : `${grouped(1).format(value * 100)} %`;
+  if (Number.isNaN(value)) return "–";
+  if (value > 0 && value < 0.0005) return "< 0.1 %";
+  if (value < 1 && value >= 0.9995) return "> 99.9 %";
+  return `${grouped(1).format(value * 100)} %`;
 }
 
 /** An ISO time. Fractions of a second are shown unless they are zero. */
@@ -220,9 +232,15 @@ export function formatBeside(moment: Moment | null | undefined, other: Moment | 
 
 /** The text that names an object: its label, or its id if it has none. */
 export function nameOf({ id, label }: { id: Value; label?: Value }): string {
-  return textOf(label === undefined || label === null || label === "" ? id : label);
+  return visibleText(label === undefined || label === null || label === "" ? id : label);
 }
 
 export function groupLabel(group: Group | null): string {
-  return group === null ? "" : group.map(textOf).join(" · ");
+  return group === null ? "" : group.map(visibleText).join(" · ");
+}
+
+/** A text that can be seen and clicked, even of a value without visible characters. */
+function visibleText(value: Value): string {
+  const text = textOf(value);
+  return text.trim() === "" ? "(empty)" : text;
 }

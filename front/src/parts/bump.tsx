@@ -20,6 +20,8 @@ interface Props {
 const LEFT = AXIS; // aligns the time axes of both charts of the time view
 const TOP = 14;
 const FOOT = 24;
+const NAME = 12; // the distance of a name from the end of its line, and from the edge
+const LONGEST = 40; // characters of a name
 
 /** The width of the names at the right. */
 export function labelRoom(width: number): number {
@@ -45,6 +47,7 @@ export function Bump({ history, k, at, marked, onMark, onPick }: Props) {
     () => objects.map(({ ranks: own }) => bumpTrace(own.map((rank) => (rank !== null && rank <= ranks ? rank : null)), x, y, gaps)),
     [history, width, height],
   );
+  const names = useMemo(() => objects.map((object) => fitting(nameOf(object), right - NAME)), [history, right]);
   const now = moments.findIndex((moment) => String(moment) === String(at));
   const leader = objects.findIndex(({ ranks: own }) => own[now < 0 ? own.length - 1 : now] === 1);
   const chosen = marked ?? keys[leader] ?? null;
@@ -97,17 +100,32 @@ export function Bump({ history, k, at, marked, onMark, onPick }: Props) {
           {now >= 0 && <line class="now" x1={x(now)} x2={x(now)} y1={TOP - 6} y2={height - FOOT + 2} />}
           {traces.map((trace, index) => {
             const key = keys[index] as string;
-            return <Trace key={key} {...trace} isChosen={key === chosen} isQuiet={marked !== null && key !== marked} text={named(objects[index])} />;
+            return <Trace key={key} {...trace} isChosen={key === chosen} isQuiet={marked !== null && key !== marked} text={names[index] ?? ""} />;
           })}
-          {traces.map((trace, index) => keys[index] === chosen && <Trace key="chosen" {...trace} isChosen isQuiet={false} text={named(objects[index])} />)}
+          {traces.map((trace, index) => keys[index] === chosen && <Trace key="chosen" {...trace} isChosen isQuiet={false} text={names[index] ?? ""} />)}
         </svg>
       )}
     </div>
   );
 }
 
-function named(object: History["objects"][number] | undefined): string {
-  return object ? nameOf(object) : "";
+let pen: CanvasRenderingContext2D | null = null;
+const fitted = new Map<string, string>();
+
+/** The beginning of a name that fits into so many pixels in the font of the chosen line, which is the widest. */
+function fitting(name: string, room: number): string {
+  const key = `${room} ${clip(name, LONGEST)}`;
+  const known = fitted.get(key);
+  if (known !== undefined) return known;
+  if (!pen) {
+    pen = document.createElement("canvas").getContext("2d");
+    if (pen) pen.font = `600 12px ${getComputedStyle(document.body).fontFamily}`;
+  }
+  let text = clip(name, LONGEST);
+  for (let end = text.length - 1; pen && end > 0 && pen.measureText(text).width > room; end -= 1) text = clip(name, end);
+  if (fitted.size > 1000) fitted.clear();
+  fitted.set(key, text);
+  return text;
 }
 
 interface TraceProps {
@@ -128,8 +146,8 @@ function Trace({ path, dots, end, isChosen, isQuiet, text }: TraceProps) {
       ))}
       {end && <circle cx={end[0]} cy={end[1]} r={isChosen ? 4 : 2.5} />}
       {end && (
-        <text x={end[0] + 10} y={end[1]} dominant-baseline="central">
-          {clip(text, 16)}
+        <text x={end[0] + NAME - 2} y={end[1]} dominant-baseline="central">
+          {text}
         </text>
       )}
     </g>

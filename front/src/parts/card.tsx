@@ -1,8 +1,9 @@
 /** The card of one query: the top k of its newest window. */
 
 import { useKey, usePage, useVisible } from "../context";
+import { laterWindow } from "../logic/inbox";
 import { HOME, pairKey, writeRoute } from "../logic/route";
-import { clip, formatMoment, groupLabel, nameOf, plural } from "../logic/values";
+import { clip, formatBeside, formatMoment, groupLabel, nameOf, plural } from "../logic/values";
 import type { Board, Group, Pair, Query } from "../types";
 import { GroupPicker } from "./group_picker";
 import { memo } from "./memo";
@@ -60,6 +61,7 @@ export const Card = memo(function Card({ pair, query, onClose, onGroup }: Props)
         {query && query.groups.length > 0 && (
           <GroupPicker query={query} group={settled.group} onPick={(group) => onGroup(pair.query, group)} />
         )}
+        {board && <Behind board={board} query={query} />}
       </header>
       {board ? (
         <>
@@ -84,6 +86,17 @@ export function SoFar({ board }: { board: Board }) {
       so far
     </span>
   );
+}
+
+/** A note that the group has no rows in the newest window of the query, and an earlier one is shown. */
+export function Behind({ board, query }: { board: Board; query: Query | undefined }) {
+  const { store } = usePage();
+  const isGrouped = query !== undefined && query.groups.length > 0;
+  useKey(isGrouped ? `summary ${query.name}` : null);
+  const held = store.board(board)?.moment ?? board.newest;
+  const isNewest = String(held) === String(board.moment);
+  const later = isGrouped && isNewest ? laterWindow(held, query, store.summaries.get(query.name)?.moment) : null;
+  return later === null ? null : <p class="muted behind">No rows of this group in the newest window, {formatBeside(later, board.moment)}</p>;
 }
 
 /** The objects that left the ranking with this window, in one line. */

@@ -182,10 +182,12 @@ function Line({ id, row, moment, place, shown, isFirst, isMarked, onOpen, onMark
         </span>
       </td>
       <th scope="row" class="object">
-        <button type="button" class="plain" tabIndex={isFirst ? 0 : -1} aria-haspopup="dialog">
-          <Data value={nameOf(row)} longest={80} />
-        </button>
-        <Aside row={row} moment={moment} />
+        <div class="names">
+          <button type="button" class="plain" tabIndex={isFirst ? 0 : -1} aria-haspopup="dialog">
+            <Data value={nameOf(row)} longest={80} />
+          </button>
+          <Aside row={row} moment={moment} />
+        </div>
       </th>
       {shown.hasSure && (
         <td class="sure">

@@ -6,7 +6,7 @@ import { compared, type Comparison } from "../logic/moves";
 import { pairKey, type Route } from "../logic/route";
 import { findQueries } from "../logic/search";
 import { clip, formatMoment, groupLabel, plural } from "../logic/values";
-import { SoFar } from "../parts/card";
+import { Behind, SoFar } from "../parts/card";
 import { Combobox } from "../parts/combobox";
 import { GroupPicker } from "../parts/group_picker";
 import { LabelPicker } from "../parts/label_picker";
@@ -191,7 +191,8 @@ function Side({ name, query, pair, at, board, beside, label, marked, onMark, onG
           </button>
           {board && <SoFar board={board} />}
         </div>
-        {at === null && <p class="muted">{name === "First" && beside?.previous === board?.moment ? "The window before" : "The newest window"}</p>}
+        {at === null && <p class="muted">{name === "First" && beside?.previous === board?.moment ? "The window before" : query.groups.length > 0 ? "The newest window of this group" : "The newest window"}</p>}
+        {board && <Behind board={board} query={query} />}
       </header>
       {board && (
         <>

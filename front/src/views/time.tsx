@@ -7,7 +7,7 @@ import { findQueries } from "../logic/search";
 import { nearest, withGaps } from "../logic/shapes";
 import { clip, formatBeside, formatClock, formatDay, formatMoment, formatShort, numberOf, positionOf } from "../logic/values";
 import { Bump, labelRoom } from "../parts/bump";
-import { LeftObjects, SoFar } from "../parts/card";
+import { Behind, LeftObjects, SoFar } from "../parts/card";
 import { Combobox } from "../parts/combobox";
 import { GroupPicker } from "../parts/group_picker";
 import { LabelPicker } from "../parts/label_picker";
@@ -127,6 +127,7 @@ function PastWindows({ query, pair, route }: { query: Query; pair: Pair; route: 
           </h2>
           {board && (
             <>
+              <Behind board={board} query={query} />
               <Ranking board={board} query={query} label={clip(`${pair.query} at ${formatMoment(board.moment)}`, 160)} room={14} marked={marked} onMark={mark} />
               <LeftObjects board={board} />
               <TakeAway board={board} label={label}>
@@ -178,7 +179,7 @@ function Scores({ history, query, at, onPick }: ScoresProps) {
   const [pointed, point] = useState<number | null>(null);
   const data = useMemo(
     () => {
-      const scores = [history.first, history.last].map((one) => one.map((score) => finite(numberOf(score))));
+      const scores = [history.first, history.last].map((one) => one.map((score) => drawable(numberOf(score))));
       const found = withGaps(history.moments.map(positionOf), scores, history.gaps ?? []);
       return [found.positions, ...found.columns] as [number[], (number | null)[], (number | null)[]];
     },
@@ -203,26 +204,31 @@ function Scores({ history, query, at, onPick }: ScoresProps) {
           <span class="key last">{formatShort(history.last[shown])}</span>
         </p>
       </div>
-      <Plot
-        label={`Score of the first and the last rank over ${history.moments.length} windows, now ${formatShort(history.first.at(-1))} and ${formatShort(history.last.at(-1))}`}
-        data={data}
-        lines={[
-          { label: "rank 1", colour: "--accent", width: 2 },
-          { label: "rank k", colour: "--muted" },
-        ]}
-        height={190}
-        right={labelRoom}
-        isTime={query.axis === "time"}
-        format={formatShort}
-        mark={at === null ? null : positionOf(at)}
-        onPick={pick}
-        onPoint={(index) => point(index === null ? null : nearest(places, data[0][index] ?? 0))}
-      />
+      {data[1].every((score) => score === null) && data[2].every((score) => score === null) ? (
+        <p class="empty muted">No scores of these windows can be drawn</p>
+      ) : (
+        <Plot
+          label={`Score of the first and the last rank over ${history.moments.length} windows, now ${formatShort(history.first.at(-1))} and ${formatShort(history.last.at(-1))}`}
+          data={data}
+          lines={[
+            { label: "rank 1", colour: "--accent", width: 2 },
+            { label: "rank k", colour: "--muted" },
+          ]}
+          height={190}
+          right={labelRoom}
+          isTime={query.axis === "time"}
+          format={formatShort}
+          mark={at === null ? null : positionOf(at)}
+          onPick={pick}
+          onPoint={(index) => point(index === null ? null : nearest(places, data[0][index] ?? 0))}
+        />
+      )}
     </div>
   );
 }
 
-function finite(value: number): number | null {
-  return Number.isFinite(value) ? value : null;
+/** A score that the chart can draw: its scale needs room beyond the largest score. */
+function drawable(value: number): number | null {
+  return Math.abs(value) < 1e300 ? value : null;
 }
 

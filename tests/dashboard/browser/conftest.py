@@ -1,4 +1,4 @@
-"""One browser and one seeded run for all tests of the page; without a browser they are skipped, with the reason."""
+"""One browser and one seeded run for all tests of the page; tests whose browser is missing are skipped."""
 
 from __future__ import annotations
 
@@ -6,27 +6,39 @@ from pathlib import Path
 
 import pytest
 
-from tests.dashboard.browser import looking
+from tests.dashboard.browser import firefox, looking
 
 HERE = Path(__file__).parent
+CHROMIUM = (looking.CHROMIUM, "chromium")
+FIREFOX = (firefox.FIREFOX, "firefox-esr")
 
 
 def pytest_collection_modifyitems(items):
-    missing = looking.missing()
     for item in items:
-        if HERE in item.path.parents and item.path.name != "test_built.py" and missing:
+        if HERE not in item.path.parents or item.path.name == "test_built.py":
+            continue
+        path, package = FIREFOX if item.path.name == "test_firefox.py" else CHROMIUM
+        if missing := looking.missing(path, package):
             item.add_marker(pytest.mark.skip(reason=missing))
 
 
 @pytest.fixture(scope="session")
-def browser():
+def playwright():
     from playwright.sync_api import expect, sync_playwright
 
     expect.set_options(timeout=looking.WAIT)
-    with sync_playwright() as playwright:
-        found = looking.launched(playwright)
-        yield found
-        found.close()
+    starting = sync_playwright()
+    with firefox.driver_options():
+        found = starting.start()
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="session")
+def browser(playwright):
+    found = looking.launched(playwright)
+    yield found
+    found.close()
 
 
 @pytest.fixture(scope="session")

@@ -32,19 +32,19 @@ REPORT = """addEventListener('securitypolicyviolation', event =>
   console.error(`forbidden: ${event.violatedDirective} ${event.blockedURI}`))"""
 
 
-def launched(playwright):
+def launched(playwright, *flags: str):
     """Debian's Chromium; no other is fetched."""
-    return playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS, headless=True)
+    return playwright.chromium.launch(executable_path=str(CHROMIUM), args=[*FLAGS, *flags], headless=True)
 
 
-def missing() -> str | None:
+def missing(path: Path, package: str) -> str | None:
     """Why there can be no browser, if so."""
     try:
         import playwright.sync_api  # noqa: F401
     except ImportError:
         return "playwright is not installed"
-    if not CHROMIUM.exists():
-        return f"there is no {CHROMIUM} (apt-get install chromium)"
+    if not path.exists():
+        return f"there is no {path} (apt-get install {package})"
     return None
 
 

@@ -11,6 +11,8 @@ expect = pytest.importorskip("playwright.sync_api", reason="playwright is not in
 VIEWS = {
     "leaderboards": "/boards?card=largest&card=by+symbol&card=flows&card=fast",
     "time": "/time?query=flows",
+    "compare": "/compare?query=flows",
+    "compare of groups": "/compare?query=by+symbol&group=%5B%22S000%22%5D&to-group=%5B%22S009%22%5D",
     "engine": "/engine?stream=trades",
     "engine of uncertain": "/engine?stream=cars",
     "engine of incomplete": "/engine?stream=flows",
@@ -19,15 +21,24 @@ VIEWS = {
 READY = {
     "leaderboards": ".card .ranking tr.line",
     "time": ".bump .trace",
+    "compare": ".compare-side + .compare-side tr.line",
+    "compare of groups": ".compare-side + .compare-side tr.line",
     "engine": ".lane",
     "engine of uncertain": ".lane",
     "engine of incomplete": ".lags tr",
     "workload": ".queries tr",
 }
 
+LONG = ("compare of groups",)
+
+
+def views(names=VIEWS):
+    """All views; those that differ little from another one are long."""
+    return [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in names]
+
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", views())
 def test_axe_finds_nothing(browser, few, view, scheme):
     script = axe_script()
     if script is None:
@@ -39,15 +50,15 @@ def test_axe_finds_nothing(browser, few, view, scheme):
         found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
         problems = [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found["violations"]]
         assert problems == []
-        if view == "leaderboards":
-            card(page, "flows").locator("tr.line").nth(1).click()
+        if view in ("leaderboards", "compare"):
+            page.locator("table[aria-label^=flows]").last.locator("tr.line").nth(1).click()
             page.wait_for_selector("dialog[open]")
             found = page.evaluate("() => axe.run(document.querySelector('dialog'), {resultTypes: ['violations']})")
             assert [one["id"] for one in found["violations"]] == []
     assert looked.wrong == []
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", views())
 def test_is_readable_on_a_phone(look, few, view):
     page = look(few.url, place=VIEWS[view], width=360, height=740, has_touch=True, is_mobile=True)
     page.wait_for_selector(READY[view])
@@ -59,7 +70,7 @@ def test_is_readable_on_a_phone(look, few, view):
     assert small == 0
 
 
-@pytest.mark.parametrize("view", ["leaderboards", "time", "engine of incomplete", "workload"])
+@pytest.mark.parametrize("view", ["leaderboards", "time", "compare", "engine of incomplete", "workload"])
 def test_hostile_data_do_nothing(look, few, view):
     page = look(few.url, place=VIEWS[view])
     title = page.title()
@@ -67,7 +78,7 @@ def test_hostile_data_do_nothing(look, few, view):
         few.give()
         page.wait_for_timeout(150)
     page.wait_for_selector(READY[view])
-    if view in ("leaderboards", "time"):
+    if view in ("leaderboards", "time", "compare"):
         expect(page.get_by_text("<script>document.title").or_(page.get_by_text("<img src=x")).first).to_be_visible()
     assert page.title() == title != "hit"
     assert page.locator("script").count() == 1
