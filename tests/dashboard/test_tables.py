@@ -20,6 +20,7 @@ from skyband.dashboard.boards import moments
 from skyband.dashboard.folder import FolderShow
 from skyband.dashboard.history import History
 from skyband.dashboard.read_views import window_table
+from skyband.dashboard.wire import group_key
 from skyband.errors import InvalidInputError, MissingDependencyError, UnsupportedError
 from tests.dashboard.asking import served
 from tests.dashboard.making import MINUTE, answers
@@ -131,7 +132,7 @@ def shown(table, **limits):
 def held(show, group='["a"]'):
     """Every window that can be read: its minute, and its rows."""
     show.refresh()
-    found = window_table(show.history, "q", group.replace(" ", ""), (None, None), 1000)
+    found = window_table(show.history, "q", group, (None, None), 1000)
     if found is None:
         return {}
     assert found.dropped == 0
@@ -300,8 +301,8 @@ def test_a_missing_package(tmp_path, monkeypatch, kind, package):
 def test_tables_whose_files_have_other_rows(tmp_path):
     from deltalake import write_deltalake
 
-    write_deltalake(str(tmp_path / "parts"), windows_of([1]), partition_by=["symbol"])
-    with pytest.raises(UnsupportedError, match="uses partitions by symbol, which is not supported"):
+    write_deltalake(str(tmp_path / "parts"), windows_of([1]), partition_by=["window_end"])
+    with pytest.raises(UnsupportedError, match="uses partitions by window_end, which is not supported"):
         FolderShow(tmp_path / "parts")
     table = Delta(tmp_path)
     table.append(windows_of([1]))
@@ -317,6 +318,32 @@ def test_tables_whose_files_have_other_rows(tmp_path):
     (table.folder / "_delta_log").mkdir()
     with pytest.raises(InvalidInputError, match="cannot be read"):
         FolderShow(table.folder)
+
+
+@pytest.mark.parametrize("by", [["symbol"], ["query", "symbol"]])
+@pytest.mark.parametrize("limits", [{}, {"most_windows": 2}])
+def test_a_partitioned_table(tmp_path, by, limits):
+    """Values of partition columns are in the log, not in the files."""
+    from deltalake import DeltaTable, write_deltalake
+
+    table = Delta(tmp_path)
+    for minute in range(1, 7):
+        windows = [
+            ("q", group, minute, [(f"{group[0]}{minute}-{place}", score - place) for place in range(3)])
+            for group, score in (("a", 9.0), ("b b/ü", 8.5))
+        ]
+        rows = answers(windows, groups=True)
+        write_deltalake(str(table.folder), rows, mode="append", partition_by=by)
+    show = shown(table, **limits)
+    assert show.queries()["q"].groups == ("symbol",)
+    for group, id_ in (("a", "a"), ("b b/ü", "b")):
+        found = held(show, group_key([group]))
+        assert {end: [row[1] for row in rows] for end, rows in found.items()} == {
+            minute: [f"{id_}{minute}-{place}" for place in range(3)] for minute in range(1, 7)
+        }
+    DeltaTable(str(table.folder)).optimize.compact()
+    assert show.scan() > 0
+    assert held(show) == wanted(range(1, 7))
 
 
 def test_the_current_metadata_of_a_folder(tmp_path):

@@ -165,7 +165,7 @@ def test_the_page_and_the_terminal_show_the_newest_window_so_far():
     history.settle()
     assert board(history, "each", '["a"]')["final"] is True
     assert "final" not in history.columns("each")
-    assert not history.contested()
+    assert history.contested() == (set(), set())
     shown.take(3, rows(True, "a", 4, 1))
     assert pc.any(shown.newest("each")["final"]).as_py()
 

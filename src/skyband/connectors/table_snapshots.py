@@ -9,15 +9,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
 from skyband.errors import InvalidInputError, MissingDependencyError, UnsupportedError
 
-__all__ = ["DeltaSnapshot", "IcebergFolder", "IcebergSnapshot", "TableSnapshot", "snapshot_of"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["DeltaSnapshot", "IcebergFolder", "IcebergSnapshot", "PartitionValues", "TableSnapshot", "snapshot_of"]
 
 _METADATA = re.compile(r"v?(\d+)(?:-[^/]*)?(?:\.gz)?\.metadata\.json|v?(\d+)(?:-[^/]*)?\.metadata\.json\.gz")
 _HINT = "version-hint.text"
+_UNPARTITIONED = ("rank", "window_start", "window_end", "time")  # columns by which files are searched
+
+
+class PartitionValues(NamedTuple):
+    """Columns of a table that a file does not have, because all of its rows have one value."""
+
+    columns: tuple[str, ...]  # of the table, in order
+    values: Mapping[str, pa.Scalar]
 
 
 class TableSnapshot(Protocol):
@@ -27,6 +38,9 @@ class TableSnapshot(Protocol):
 
     def files(self) -> frozenset[Path]:
         """Return the files of the newest version; the same object if the table has not changed."""
+
+    def partition(self, path: Path) -> PartitionValues | None:
+        """Return the columns that a file does not have; None if it has all of them."""
 
 
 def snapshot_of(folder: Path) -> TableSnapshot | None:
@@ -45,6 +59,7 @@ class DeltaSnapshot:
         self.folder = folder.absolute()
         self._table: Any = None
         self._files: tuple[int, frozenset[Path]] | None = None  # with the version
+        self._partitions: dict[Path, PartitionValues] = {}
         self._commit: tuple[int, int] | None = None  # identifies the file of the version in the log
 
     def files(self) -> frozenset[Path]:
@@ -83,12 +98,23 @@ class DeltaSnapshot:
 
         meta = self._table.metadata()
         used = unsupported_features(self._table.protocol().reader_features or (), meta.configuration)
-        if meta.partition_columns:
-            used.append(f"partitions by {', '.join(meta.partition_columns)}")
+        used += [f"partitions by {name}" for name in meta.partition_columns if name in _UNPARTITIONED]
         if used:
             raise _unsupported(f"Delta table {str(self.folder)!r} uses {', '.join(used)}")
-        found = pa.table(self._table.get_add_actions(flatten=True))["path"].to_pylist()
-        return frozenset(self.folder / unquote(path).removeprefix("file://") for path in found)
+        actions = pa.table(self._table.get_add_actions(flatten=True))
+        paths = [self.folder / unquote(path).removeprefix("file://") for path in actions["path"].to_pylist()]
+        self._partitions = {}
+        if meta.partition_columns:
+            schema = pa.schema(self._table.schema().to_arrow())
+            columns = tuple(schema.names)
+            for place, path in enumerate(paths):
+                values = {name: actions[f"partition.{name}"][place] for name in meta.partition_columns}
+                self._partitions[path] = PartitionValues(columns, values)
+        return frozenset(paths)
+
+    def partition(self, path: Path) -> PartitionValues | None:
+        """Return the columns that a file does not have."""
+        return self._partitions.get(path)
 
 
 class IcebergSnapshot:
@@ -104,6 +130,10 @@ class IcebergSnapshot:
         """Return the files of the current snapshot."""
         self._files = _files_of(self._load(), self._files)
         return self._files[1]
+
+    def partition(self, path: Path) -> PartitionValues | None:
+        """Files of Iceberg tables have all columns."""
+        return None
 
     def _load(self) -> Any:
         try:
@@ -148,6 +178,10 @@ class IcebergFolder:
             self._files = _files_of(table, self._files)
             self._current = current
         return self._files[1]
+
+    def partition(self, path: Path) -> PartitionValues | None:
+        """Files of Iceberg tables have all columns."""
+        return None
 
 
 def _current_metadata(folder: Path) -> Path:

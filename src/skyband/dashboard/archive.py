@@ -154,7 +154,14 @@ class FolderArchive:
         try:
             columns = None if moments is not None else self._columns
             found = read_answers(
-                path, contents.source(path), contents.stream(path), ANY, contents.varying, columns, _only(path, moments)
+                path,
+                contents.source(path),
+                contents.stream(path),
+                ANY,
+                contents.varying,
+                columns,
+                _only(path, moments),
+                contents.partition(path),
             )
             return contents.table(_labelled(found, contents))
         except Exception:  # the file was removed or replaced; the folder reports what is wrong with it

@@ -81,7 +81,7 @@ class FolderShow:
         self._most = MOST_BYTES
         known = {} if file is None else query_infos(file)
         only = next(iter(file.workloads)) if file is not None and len(file.workloads) == 1 else self.title
-        self._contents = Contents(folder, self.title, only, known, is_table=self._table is not None)
+        self._contents = Contents(folder, self.title, only, known, self._table)
         self.history.set_queries(known)
         self._seen: dict[Path, _Seen] = {}
         self._failed: dict[Path, str] = {}  # by file: the last error, to log it once
@@ -134,7 +134,10 @@ class FolderShow:
                 if self._unsettled:
                     self._reload(there, changes)
                 self.history.settle()
-                if contested := self.history.contested():
+                contested, queries = self.history.contested()
+                if self._table is not None and self._contents.refute(queries):
+                    self._unsettled = True
+                elif contested:
                     self._separate([path for path in self._seen if str(path) in contested])
                 if not self._unsettled:
                     break
@@ -251,7 +254,8 @@ class FolderShow:
 
     def _found(self, path: Path) -> FileAnswers:
         contents = self._contents
-        found = read_answers(path, contents.source(path), contents.stream(path), self._most, contents.varying)
+        source, stream, partition = contents.source(path), contents.stream(path), contents.partition(path)
+        found = read_answers(path, source, stream, self._most, contents.varying, partition=partition)
         if is_partial(path, self._most):
             self._partial.add(path)
         else:

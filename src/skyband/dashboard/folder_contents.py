@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from skyband.connectors.table_snapshots import PartitionValues, TableSnapshot
 from skyband.dashboard.file_sources import Ident, Source, is_of, labels_of, source_of
 from skyband.dashboard.inference import Inferred, axis_of, in_order, is_answers, with_query
 from skyband.dashboard.query_info import QueryInfo
@@ -49,13 +50,16 @@ def read_answers(
     varying: Collection[str] = (),
     columns: Callable[[list[str]], list[str]] | None = None,
     only: pc.Expression | None = None,
+    partition: PartitionValues | None = None,
 ) -> FileAnswers:
     """Read a file. `name` is the query name of rows without one. Above `most` bytes, read only the last row groups.
 
     Queries with windows of different lengths are in `varying`; others are distinguished by the length. `columns`
-    chooses the columns to read, and `only` the rows.
+    chooses the columns to read, and `only` the rows. `partition` has columns of a table that the file does not have.
     """
-    rows = _ranked(_rows(path, most) if columns is None and only is None else _part(path, columns, only))
+    is_whole = columns is None and only is None
+    rows = _rows(path, most, partition) if is_whole else _part(path, columns, only, partition)
+    rows = _ranked(rows)
     rows = with_query(rows, name)
     names, queries = coded(rows["query"])
     moment_column(rows)  # raises if it is neither a time nor a number
@@ -73,9 +77,11 @@ def read_answers(
     return FileAnswers(rows, idents, codes)
 
 
-def _names(file: pq.ParquetFile) -> list[str]:
+def _names(file: pq.ParquetFile, partition: PartitionValues | None) -> list[str]:
     """Return the columns of a file of answers; raise NoAnswersError if it has no answers."""
     names = list(file.schema_arrow.names)
+    if partition is not None:
+        names = [*names, *(name for name in partition.values if name not in names)]
     if not is_answers(names):
         raise NoAnswersError("the file must have the column rank, and window_end or time")
     if twice := [name for name, count in Counter(names).items() if count > 1]:
@@ -83,13 +89,20 @@ def _names(file: pq.ParquetFile) -> list[str]:
     return names
 
 
-def _part(path: Path, columns: Callable[[list[str]], list[str]] | None, only: pc.Expression | None) -> pa.Table:
+def _part(
+    path: Path,
+    columns: Callable[[list[str]], list[str]] | None,
+    only: pc.Expression | None,
+    partition: PartitionValues | None,
+) -> pa.Table:
     """Return some columns and rows of a file."""
     with pq.ParquetFile(path) as file:
-        names = _names(file)
+        names, stored = _names(file, partition), set(file.schema_arrow.names)
         schema = _without_views(file.schema_arrow)
     wanted = None if columns is None else columns(names)
-    return pq.read_table(path, columns=wanted, filters=only, partitioning=None, schema=schema)
+    read = None if wanted is None else [name for name in wanted if name in stored]
+    rows = pq.read_table(path, columns=read, filters=only, partitioning=None, schema=schema)
+    return _with_values(rows, partition, wanted)
 
 
 def is_partial(path: Path, most: int) -> bool:
@@ -99,10 +112,22 @@ def is_partial(path: Path, most: int) -> bool:
         return sum(sizes) > most
 
 
-def _rows(path: Path, most: int) -> pa.Table:
+def _with_values(rows: pa.Table, partition: PartitionValues | None, wanted: Collection[str] | None = None) -> pa.Table:
+    """Return rows with the `wanted` columns that their file does not have, in the order of the table."""
+    if partition is None:
+        return rows
+    for name, value in partition.values.items():
+        if name not in rows.column_names and (wanted is None or name in wanted):
+            kind = _VIEWS.get(value.type, value.type)
+            rows = rows.append_column(name, pa.repeat(value.cast(kind), rows.num_rows))
+    known = [name for name in partition.columns if name in rows.column_names]
+    return rows.select([*known, *(name for name in rows.column_names if name not in known)])
+
+
+def _rows(path: Path, most: int, partition: PartitionValues | None) -> pa.Table:
     """Return the rows of a file, or of its last row groups if it exceeds `most` bytes."""
     with pq.ParquetFile(path) as file:
-        _names(file)
+        _names(file, partition)
         sizes = [file.metadata.row_group(place).total_byte_size for place in range(file.num_row_groups)]
         first, total = len(sizes), 0
         while first > 0 and (first == len(sizes) or total + sizes[first - 1] <= most):
@@ -110,7 +135,7 @@ def _rows(path: Path, most: int) -> pa.Table:
             total += sizes[first]
         rows = file.read_row_groups(list(range(first, len(sizes)))) if sizes else file.read()
     schema = _without_views(rows.schema)
-    return rows if schema is None else rows.cast(schema)
+    return _with_values(rows if schema is None else rows.cast(schema), partition)
 
 
 def _without_views(schema: pa.Schema) -> pa.Schema | None:
@@ -156,14 +181,19 @@ class Contents:
     """The files of a folder and their queries. One thread updates it; others read `queries` and `numbers`.
 
     `only` is the stream of files whose names do not contain a stream. `known` are the queries of a workload file.
-    `is_table`: the files are those of one table, whatever their names.
+    The files of a `table` are one source, whatever their names, unless they contradict each other.
     """
 
     def __init__(
-        self, folder: Path, title: str, only: str, known: Mapping[str, QueryInfo], *, is_table: bool = False
+        self,
+        folder: Path,
+        title: str,
+        only: str,
+        known: Mapping[str, QueryInfo],
+        table: TableSnapshot | None = None,
     ) -> None:
         self._folder, self._title, self._only, self._known = folder, title, only, known
-        self._is_table = is_table
+        self._table = table
         self.varying = {  # queries with windows of different lengths
             name
             for name, info in known.items()
@@ -178,9 +208,13 @@ class Contents:
 
     def source(self, path: Path) -> Source:
         """Return the source of a file."""
-        if self._is_table:
+        if self._table is not None and path not in self._alone:
             return Source(self._title, "parts")
         return source_of(path, self._folder, self._title, alone=path in self._alone)
+
+    def partition(self, path: Path) -> PartitionValues | None:
+        """Return the columns of the table that a file does not have."""
+        return None if self._table is None else self._table.partition(path)
 
     def stream(self, path: Path) -> str:
         """Return the stream of a file, from its name or else the default stream."""
@@ -216,10 +250,18 @@ class Contents:
 
     def separate(self, path: Path) -> bool:
         """Treat a file as its own source; return whether that is a change."""
-        if self._is_table or path in self._alone:
+        if path in self._alone:
             return False
         self._alone.add(path)
         return True
+
+    def refute(self, labels: Collection[str]) -> bool:
+        """Note that files of one table contradict the groups of these queries; return whether others are possible.
+
+        A partitioned table has each group in its own files, so that no single file shows that it is a group.
+        """
+        idents = [ident for ident, label in self._labels.items() if label in labels and not self._is_known(ident)]
+        return sum(self._inferred.refute(ident) for ident in idents) > 0  # of all of them
 
     def is_labelled(self, ident: Ident) -> bool:
         """Return whether a query has a label."""

@@ -234,10 +234,11 @@ class History:
         if pending.rows is not None and pending.rows.num_rows:
             self._columns[pending.stream] = tuple(pending.rows.column_names)
 
-    def contested(self) -> set[Hashable]:
-        """Return and reset the keys whose answers have different rows for the same rank of a window."""
+    def contested(self) -> tuple[set[Hashable], set[str]]:
+        """Return and reset the keys whose answers have different rows for one rank of a window, and their queries."""
         with self._lock:
-            found, self._store.contested = self._store.contested, set()
+            found = self._store.contested, self._store.contested_queries
+            self._store.contested, self._store.contested_queries = set(), set()
             return found
 
     def changed_since(self, version: int) -> list[str]:

@@ -104,6 +104,14 @@ class Inferred:
         ]
         return bool(lacking) and bool(_inconsistent(rows, queries, ())[lacking].any())
 
+    def refute(self, ident: Ident) -> bool:
+        """Note that the groups of a query are wrong, by files together; return whether that is new."""
+        info, refuted = self.infos.get(ident), self._refuted.setdefault(ident, set())
+        if info is None or info.groups in refuted:
+            return False
+        refuted.add(info.groups)
+        return True
+
     def forget(self, key: Hashable) -> bool:
         """Remove the file `key`; return whether a query has no files left."""
         gone = []

@@ -42,6 +42,7 @@ class WindowStore:
         self.log = ChangeLog()
         self.shape = 0  # number of changes of queries' columns
         self.contested: set[Hashable] = set()  # segments with different rows for the same rank of a window
+        self.contested_queries: set[str] = set()  # the queries of these windows
         self.version = 0
         self.has_dropped = False  # whether the limits ever removed a window
         self.has_lost_lines = False  # whether they ever removed all windows of a query and group
@@ -152,6 +153,7 @@ class WindowStore:
         is_contested = not marks[0] and old.keys.isdisjoint(new.keys)
         if is_contested and len(self.contested) < MOST_CONTESTED and _differ(old, new):
             self.contested |= old.keys | new.keys
+            self.contested_queries.add(line.query)
         self._let_go(old)
         return new
 
