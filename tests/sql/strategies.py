@@ -230,5 +230,6 @@ def uncertain_queries(draw, texts=None, *, scored=False):
         stream=draw(st.one_of(st.none(), texts)) if semantics in ("pk-topk", "global-topk") else None,
         where=draw(st.one_of(st.none(), texts)),
         semantics=semantics,
+        order=draw(st.sampled_from(["desc", "asc"])),
         **more,
     )

@@ -157,8 +157,6 @@ def test_a_hyphen_after_top(text, column, message):
 @pytest.mark.parametrize(
     ("text", "column", "message"),
     [
-        ("TOPK a ASC, 3 PROBABILITY p OVER 5 ROWS", 6, "a query over an uncertain stream does not support ASC"),
-        ("SELECT TOP 3 * FROM t [ROWS 5] ORDER BY a PROBABILITY p", 41, "write DESC and negate the score"),
         ("TOPK a, 3 PROBABILITY p OVER 5 ROWS EVERY 1 ROW", 43, "does not support a slide"),
         ("TOPK a, 3 PROBABILITY p BY b OVER 5 ROWS", 25, "does not support groups"),
         (

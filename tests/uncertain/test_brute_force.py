@@ -76,7 +76,7 @@ def test_the_most_probable_list(seed):
 
 MORE = [
     {},
-    {"semantics": "pt-k", "threshold": 0.3},
+    {"semantics": "pt-k", "threshold": 0.307},
     {"semantics": "u-kranks"},
     {"semantics": "u-topk"},
     {"semantics": "expected-rank"},
@@ -115,7 +115,8 @@ def case(seed, axis="time"):
         queries.append(
             sb.UncertainTopK(
                 name=f"q{number}", k=draw.choice([1, 2, 4]), size=spans[0], every=spans[1], by="s", probability="p",
-                rule="rule", where=None if draw.random() < 0.7 else "s > 1.5", **more,
+                rule="rule", where=None if draw.random() < 0.7 else "s > 1.5",
+                order=draw.choice(["desc", "asc"]), **more,
             )
         )  # fmt: skip
     return draw, table, sb.Workload(queries)
@@ -176,3 +177,37 @@ def test_an_answer_that_is_missing_is_found(lost):
     found, expected = found_and_expected(table, sb.Workload(asked), found.filter(kept), id_=None)
     assert set(expected["time"].cast(pa.int64()).to_pylist()) == set(times)
     assert len(expected) == len(found) + 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_lowest_scores_are_the_highest_of_negated_ones(seed):
+    _, table, workload = case(f"order {seed}")
+    table = table.set_column(1, "s", pa.compute.negate(table["s"]))
+    lowest = [sb.UncertainTopK(**{**query.to_dict(), "order": "asc", "where": None}) for query in workload]
+    highest = [sb.UncertainTopK(**{**query.to_dict(), "order": "desc", "by": "-s"}) for query in lowest]
+    found, wanted = (sb.replay(queries, table, time="ts", id="id").to_arrow() for queries in (lowest, highest))
+    scores = pa.compute.negate(wanted["score"])
+    assert found.equals(wanted.set_column(wanted.column_names.index("score"), "score", scores))
+    monitor = sb.uncertain.Monitor(lowest, time="ts", id="id")
+    table = table.filter(table["ts"].is_valid()).sort_by([("ts", "ascending"), ("id", "ascending")])
+    for low in range(0, table.num_rows, 17):
+        monitor.push(table.slice(low, 17))
+        monitor = sb.uncertain.Monitor.resume(monitor.snapshot())
+    monitor.finish()
+    assert monitor.answers().to_arrow().equals(found)
+
+
+def test_arrays_in_ascending_order():
+    speeds, chances = [80.0, 65.0, 45.0, 30.0, -0.0, float("nan")], [0.3, 0.4, 0.5, 1.0, 0.8, 0.2]
+    query = {"k": 2, "size": 4, "every": 2}
+    lowest = sb.uncertain.replay(sb.UncertainTopK(order="asc", **query), None, speeds, chances)
+    highest = sb.uncertain.replay(sb.UncertainTopK(**query), None, [-speed for speed in speeds], chances)
+    assert lowest["score"].to_pylist() == [abs(score) for score in highest["score"].to_pylist()]
+    assert math.copysign(1, lowest["score"].to_pylist()[-1]) == 1
+    assert lowest.drop_columns("score").equals(highest.drop_columns("score"))
+    both = [sb.UncertainTopK(name=order, order=order, **query) for order in ("asc", "desc")]
+    with pytest.raises(sb.InvalidQueryError, match=r"'asc' and 'desc' have different orders .*Use a monitor for each"):
+        sb.uncertain.Monitor(both)
+    monitor = sb.uncertain.Monitor(both[0])
+    with pytest.raises(sb.InvalidQueryError, match="different orders"):
+        monitor.add(both[1])

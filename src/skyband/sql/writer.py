@@ -13,7 +13,7 @@
 [name:] TOPK aggregate(value), k [WHERE condition] OBJECT object [STREAM label] [STREAMS (name, …)]
     [WEIGHTS (name w, …)] [BOUNDS (low, high)] [OCCURRENCES n] OVER size [EVERY every] [ORIGIN place] [METHOD word]
 
-[name:] TOPK [score,] k [WHERE condition] [PROBABILITY p] [RULE label] [STREAM label]
+[name:] TOPK [score [ASC],] k [ASC] [WHERE condition] [PROBABILITY p] [RULE label] [STREAM label]
     OVER size FREQUENCY every [SEMANTICS word] [THRESHOLD p] [WEIGHTS (w, ...)] [ALPHA a]
 ```
 
@@ -237,7 +237,7 @@ def write_uncertain(query: Mapping[str, Any], *, named: bool = False) -> str:
     >>> print(write_uncertain(query.to_dict()))
     TOPK speed, 3 PROBABILITY p RULE car OVER 20 MINUTES FREQUENCY 2 MINUTES
     """
-    parts = _head(query, named=named)
+    parts = _head(query, named=named, ascending=" ASC" if query.get("order") == "asc" else "")
     for field in ("where", "probability", "rule", "stream"):
         if query[field] is not None:
             parts.append(f"{field.upper()} {expression(query[field])}")

@@ -109,6 +109,8 @@ def _in_order(table: pa.Table, query: UncertainTopK) -> list[UncertainTuple]:
     keys = [(name, "ascending") for name in ("at", "id", "score", "probability")]
     table = table.take(pc.sort_indices(table, keys))
     found = [UncertainTuple(**row) for row in table.to_pylist()]
+    if query.ascending:
+        found = [one._replace(score=0.0 - one.score) for one in found]
     return found if query.axis == "time" else [one._replace(at=place) for place, one in enumerate(found)]
 
 
@@ -127,13 +129,15 @@ def _expected(
         listed = criteria(inside, query)
         if not _are_right(inside, query, listed, rows):
             best = definition(inside, query, listed)
-            rows = [_Row(inside[i].id, inside[i].score, *numbers) for i, *numbers in best]
+            scores = [0.0 - one.score if query.ascending else one.score for one in inside]
+            rows = [_Row(inside[i].id, scores[i], *numbers) for i, *numbers in best]
         yield at, list(enumerate(rows, 1))
 
 
 def _are_right(inside: Sequence[UncertainTuple], query: UncertainTopK, found: Criteria, rows: list[_Row]) -> bool:
     """Return whether the rows are an answer of this window, up to the tolerance."""
-    places = {(one.id, one.score + 0.0): i for i, one in enumerate(inside)}
+    sign = -1.0 if query.ascending else 1.0
+    places = {(one.id, sign * one.score + 0.0): i for i, one in enumerate(inside)}
     chosen = [places[row.id, row.score] for row in rows if (row.id, row.score) in places]
     streams = [row.stream for row in rows]
     if not rows or len(chosen) < len(rows) or not is_right(inside, query, found, chosen, streams):

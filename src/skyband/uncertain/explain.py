@@ -30,7 +30,7 @@ def page(queries: Sequence[UncertainTopK], *, on_spark: bool = False, plan: str 
         f"{counted(len(classes), 'sharing class')}; the queries of a class are answered from one window by one plan",
     ]
     for number, (mine, found) in enumerate(zip(classes, plans, strict=True), 1):
-        by, probability, rule, where = mine[0].sharing_key()
+        by, probability, rule, where, *order = mine[0].sharing_key()
         described = [f"by {by or 'the given score'}", f"with probability {probability or 'as given'}"]
         described += [f"one of each {rule}"] * (rule is not None) + [f"where {where}"] * (where is not None)
         lines += [

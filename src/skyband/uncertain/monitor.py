@@ -25,7 +25,7 @@ from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
 from skyband.uncertain.columns import probability_column
 from skyband.uncertain.label_dictionaries import RuleDictionary, StreamDictionary
-from skyband.uncertain.query import UncertainTopK, checked_epsilon, require_one_size
+from skyband.uncertain.query import UncertainTopK, checked_epsilon, require_one_order, require_one_size
 from skyband.uncertain.retention import negligible_for, retention_of
 from skyband.uncertain.run_clock import RunClock
 from skyband.uncertain.schedules import PLANS, Execution, Schedule
@@ -122,6 +122,11 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         return self._times.workload
 
     @property
+    def _ascending(self) -> bool:
+        """Whether lower scores are better. The store has the negated scores then."""
+        return self.queries[0].ascending
+
+    @property
     def plan(self) -> Schedule:
         """The schedule of runs. Its time 0 is that of the first tuple, or of the last change of the queries."""
         return self._times.plan
@@ -178,6 +183,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         self._refuse_after_end()
         refuse_missing_arrays(positions, scores=scores, probabilities=probabilities)
         keys = score_column(scores)
+        keys = 0.0 - keys if self._ascending else keys  # without -0.0
         given = {"positions": positions, "probabilities": probabilities, "rules": rules, "ids": ids, "streams": streams}
         refuse_other_lengths(keys.size, "scores", **given)
         checked = self._intake.check(positions, keys, ids, None)
@@ -328,6 +334,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
     ) -> Workload[UncertainTopK]:
         found = super()._checked(queries, computed)
         require_one_size(found.queries)
+        require_one_order(found.queries)
         return found
 
     @property
@@ -391,7 +398,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
                     place,
                     query.name,
                     rows.ids[chosen],
-                    rows.scores[chosen],
+                    0.0 - rows.scores[chosen] if query.ascending else rows.scores[chosen],
                     answer.probabilities,
                     answer.expected_ranks,
                     answer.values,

@@ -35,6 +35,7 @@ __all__ = [
     "checked_meaning",
     "classes_of",
     "requests_of",
+    "require_one_order",
     "require_one_size",
     "require_one_size_per_class",
     "stream_of",
@@ -106,6 +107,9 @@ class UncertainTopK(Query):
         An SQL expression for the stream of a tuple. If set, the query ranks streams instead of tuples, by the sum of
         their tuples' probabilities of being in the top k. For ``"pk-topk"`` and ``"global-topk"``. In process, streams
         are passed as an array (``streams=``), and any text can be used here.
+    order
+        ``"desc"``: higher scores are better, ``"asc"``: lower scores are better. All queries of a monitor of arrays must
+        have the same order.
 
     Examples
     --------
@@ -132,6 +136,7 @@ class UncertainTopK(Query):
     weights: Sequence[float] | None = None
     alpha: float | None = None
     stream: str | None = None
+    order: Literal["desc", "asc"] = "desc"
     axis: Axis = field(init=False, compare=False)
     window: SlidingWindow = field(init=False, compare=False)
 
@@ -175,10 +180,21 @@ class UncertainTopK(Query):
                 "weights": weights,
                 "alpha": alpha,
                 "stream": stream,
+                "order": checked_choice("order", self.order, {"desc": "higher first", "asc": "lower first"}),
                 "axis": axis,
                 "window": window,
             }
         )
+
+    @property
+    def ascending(self) -> bool:
+        """Whether lower scores are better.
+
+        >>> import skyband as sb
+        >>> sb.UncertainTopK(k=3, size=9, order="asc").ascending
+        True
+        """
+        return self.order == "asc"
 
     @property
     def depth(self) -> int | None:
@@ -215,8 +231,10 @@ class UncertainTopK(Query):
         'the 2 values of ship with the most expected tuples in the top 2'
         """
         if self.stream is not None:
-            return f"the {self.k} values of {self.stream} with the most expected tuples in the top {self.k}"
-        return _RANKED[self.semantics].format(k=self.k, threshold=self.threshold)
+            found = f"the {self.k} values of {self.stream} with the most expected tuples in the top {self.k}"
+        else:
+            found = _RANKED[self.semantics].format(k=self.k, threshold=self.threshold)
+        return f"{found}, lowest scores first" if self.ascending else found
 
     def to_sql(self, *, named: bool = False) -> str:
         """Return the query in its canonical form, one line of SQL. `skyband.sql` parses it.
@@ -227,9 +245,10 @@ class UncertainTopK(Query):
         """
         return writer.write_uncertain(self.to_dict(), named=named)
 
-    def scan_key(self) -> tuple[str | None, str | None, str | None, str | None]:
+    def scan_key(self) -> tuple[str | None, ...]:
         """Return the fields that must be equal for queries to run together, except `stream`."""
-        return self.by, self.probability, self.rule, self.where
+        shared = (self.by, self.probability, self.rule, self.where)
+        return (*shared, self.order) if self.ascending else shared
 
     @classmethod
     def check_together(cls, queries: Iterable[Any]) -> None:
@@ -282,6 +301,18 @@ def require_one_size(queries: Sequence[UncertainTopK], which: str = "all queries
             raise InvalidQueryError(
                 f"queries {first.name!r} and {query.name!r} have different sizes ({first.size!r} and {query.size!r}), "
                 f"but a run answers {which} from one window. Make two workloads of them."
+            )
+
+
+def require_one_order(queries: Sequence[UncertainTopK]) -> None:
+    """Reject queries that rank the same tuples in different orders."""
+    first = queries[0]
+    for query in queries:
+        if query.order != first.order:
+            raise InvalidQueryError(
+                f"queries {first.name!r} and {query.name!r} have different orders ({first.order!r} and "
+                f"{query.order!r}), but one pass over a window ranks tuples in one order. Use a monitor for each order, "
+                "or data frames."
             )
 
 

@@ -154,6 +154,7 @@ def _tuples(plan: UncertainPlan, number: int, timed: pa.Table, positions: Ints) 
 
 def possible_answers(cut: PaneCut, positions: Ints, scores: Floats, chances: Floats, ruled: Any) -> Any:
     """Return a mask of the tuples on which an answer may depend."""
+    scores = -scores if cut.queries[0].ascending else scores
     needed = retention_of(cut.queries)
     assert needed is not None
     order, heap = np.argsort(positions, kind="stable"), np.empty(scores.size, np.int64)

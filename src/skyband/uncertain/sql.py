@@ -60,11 +60,6 @@ def settle(draft: StatementDraft) -> None:
         if field in draft.fields:
             message = f"a query over an uncertain stream does not support {what}"
             raise draft.cursor.fail(message, instead, at=draft.places.get(field))
-    if draft.fields.pop("order", "desc") == "asc":
-        message = "a query over an uncertain stream does not support ASC"
-        raise draft.cursor.fail(
-            message, "write DESC and negate the score, for example -speed", at=draft.places["order"]
-        )
     if draft.fields.get("semantics") == "pt-k" and "threshold" not in draft.fields:
         hint = "the minimum probability of being in the top k, such as THRESHOLD 0.5"
         raise draft.cursor.fail("SEMANTICS PT-K needs a THRESHOLD", hint, at=draft.places["semantics"])

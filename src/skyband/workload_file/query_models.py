@@ -437,6 +437,9 @@ class UncertainSection(_EveryQuery):
         description="The stream of the row, an SQL expression. If set, streams are ranked instead of rows.",
         examples=["router"],
     )
+    order: Literal["desc", "asc"] = Field(
+        default="desc", description="The order of scores: higher is better (desc) or lower is better (asc)."
+    )
     semantics: Semantics = Field(default="pk-topk", description="The ranking semantics; see skyband.uncertain.rank.")
     threshold: Share | None = Field(
         default=None, description="The minimum probability of being in the top k, for pt-k."
