@@ -180,9 +180,7 @@ def score_again(state: State, query_set: AggregateQueries, track: int, room: Key
                 slot = state.touched[track, i]
                 if state.dirty[track, slot] & needed:
                     score = direction * score_of(state, query_set, track, what, slot, room, scale)
-                    if has_conditions and not meets_conditions(
-                        state, query_set, track, ranking, slot, room, scale
-                    ):
+                    if has_conditions and not meets_conditions(state, query_set, track, ranking, slot, room, scale):
                         score = np.nan
                     state.scores[ranking, slot] = score
             state.clock[SCORED] += end - begin
