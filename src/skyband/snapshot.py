@@ -35,8 +35,11 @@ def encode(values: Mapping[str, Any]) -> bytes:
     buffers = _Buffers()
     # json calls `describe` only for what it does not know, so that a thousand queries are written by compiled code.
     header = json.dumps(dict(values), separators=(",", ":"), default=buffers.describe).encode()
-    body = b"".join([len(header).to_bytes(8, "little"), header, *buffers.parts])
-    return b"".join([MAGIC, VERSION.to_bytes(4, "little"), blake2b(body, digest_size=_DIGEST).digest(), body])
+    body = [len(header).to_bytes(8, "little"), header, *buffers.parts]
+    digest = blake2b(digest_size=_DIGEST)
+    for part in body:
+        digest.update(part)
+    return b"".join([MAGIC, VERSION.to_bytes(4, "little"), digest.digest(), *body])
 
 
 def decode(blob: bytes) -> dict[str, Any]:
@@ -52,7 +55,7 @@ def decode(blob: bytes) -> dict[str, Any]:
             f"the snapshot has version {version}, but this library supports version {VERSION}; nothing was resumed. "
             "Resume it with the version of Skyband that wrote it."
         )
-    body = blob[_HEAD:]
+    body = memoryview(blob)[_HEAD:]
     if blake2b(body, digest_size=_DIGEST).digest() != blob[_HEAD - _DIGEST : _HEAD]:
         raise SnapshotError(
             f"the snapshot of {len(blob)} bytes is damaged (its checksum differs); nothing was resumed."
@@ -60,7 +63,7 @@ def decode(blob: bytes) -> dict[str, Any]:
     with resuming():  # a correct checksum does not prove that Skyband wrote the contents
         stop = 8 + int.from_bytes(body[:8], "little")
         # Decode as UTF-8: given bytes, json would guess the encoding and load its codec.
-        restore = partial(_restore, memoryview(body)[stop:])
+        restore = partial(_restore, body[stop:])
         values = json.loads(str(body[8:stop], "utf-8"), object_hook=restore)
         if not isinstance(values, dict):
             raise TypeError(f"expected a mapping, got {type(values).__name__}")
@@ -95,13 +98,14 @@ class _Buffers:
     """The bytes of the arrays in a value, and the offset of the next one."""
 
     def __init__(self) -> None:
-        self.parts: list[bytes] = []
+        self.parts: list[Any] = []  # bytes, or arrays of bytes
         self._size = 0
 
     def describe(self, value: Any) -> Any:
         """Return a value that JSON does not know as one that it does: arrays and bytes as their type and offset."""
         if isinstance(value, np.ndarray):
-            return {"$array": [value.dtype.str, list(value.shape), self._place(np.ascontiguousarray(value).tobytes())]}
+            data = np.ascontiguousarray(value).reshape(-1).view(np.uint8)  # the same memory
+            return {"$array": [value.dtype.str, list(value.shape), self._place(data)]}
         if isinstance(value, bytes):
             return {"$bytes": [len(value), self._place(value)]}
         if isinstance(value, Mapping):
@@ -110,7 +114,7 @@ class _Buffers:
             return value.item()
         raise TypeError(f"a snapshot cannot contain {value!r} of type {type(value).__name__}")
 
-    def _place(self, data: bytes) -> int:
+    def _place(self, data: Any) -> int:
         at = self._size
         self.parts.append(data)
         self._size += len(data)

@@ -357,6 +357,7 @@ class AggregateEngine:
     def _grow_rings(self, partials: int) -> None:
         """Double the ring of partials until there is space for `partials` more; for 0, that of panes."""
         state, clock = self._state, self._state.clock
+        names: tuple[str, ...]
         if partials:
             names, first, behind, size = _PER_PARTIAL, HEAD, TAIL, state.slots.size
             while size - self._in_ring < partials:
@@ -444,11 +445,15 @@ def _extended(array: Any, more: int, axis: int) -> Any:
 
 def _larger_ring(ring: Any, larger: int, first: int, behind: int) -> Any:
     """Return the ring with a larger size, and the numbers from `first` to before `behind` at their new indices."""
-    size = ring.shape[0]
-    grown = np.zeros((larger, *ring.shape[1:]), ring.dtype)
+    size, grown = ring.shape[0], ring
+    if ring.flags.owndata:
+        ring.resize((larger, *ring.shape[1:]), refcheck=False)  # large memory is remapped, not copied
+    else:
+        grown = np.zeros((larger, *ring.shape[1:]), ring.dtype)
     while first < behind:
         at, to = first & (size - 1), first & (larger - 1)  # up to the end of the old ring
         count = min(size - at, behind - first)
-        grown[to : to + count] = ring[at : at + count]
+        if grown is not ring or at != to:
+            grown[to : to + count] = ring[at : at + count]
         first += count
     return grown

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from skyband.aggregate.addends import Addends, fitted
 from skyband.aggregate.engine import AggregateEngine
+from skyband.aggregate.kernels.ladders import put_ladders
 from skyband.aggregate.kernels.partials import (
     COUNT,
     EVERYTHING,
@@ -122,12 +123,8 @@ class StateStore:
             state.dirty[track, live] = EVERYTHING
         panes = np.arange(int(state.clock[FIRST_PANE]), int(state.clock[LAST_PANE])) & (state.lows.size - 1)
         state.lows[panes], state.firsts[panes] = saved["lows"], saved["firsts"]
-        on_ladders = _numbered(saved["ladder"], head) & (state.slots.size - 1)
-        state.extremes[on_ladders] = saved["extremes"]
-        state.ats[on_ladders], state.ids[on_ladders] = saved["ats"], saved["ids"]
-        state.older[on_ladders], state.younger[on_ladders] = (
-            _numbered(saved[name], head) for name in ("older", "younger")
-        )
+        ladder, older, younger = (_int64(saved[name]) for name in ("ladder", "older", "younger"))
+        put_ladders(state, head, ladder, older, younger, saved["extremes"], _int64(saved["ats"]), _int64(saved["ids"]))
         if "newest" in saved and state.newest.size:
             state.newest[:] = saved["newest"]
             for name in PEAKS:
@@ -162,13 +159,17 @@ class StateStore:
         begin = max(begin for begin in self._begins if begin <= pane)
         segment = SEGMENT.decode(self._segments.get(begin))
         state = self._engine._state
-        slots = segment["slots"].astype(np.int64)
-        adds = _rows(segment["adds"], slots.size)
-        numbers = (segment["first"] + np.arange(slots.size)) & (state.slots.size - 1)
-        alive = segment["first"] + np.arange(slots.size) >= state.clock[HEAD]
-        numbers, slots, adds = numbers[alive], slots[alive], adds[alive]
-        state.slots[numbers] = slots
-        state.adds[numbers] = fitted(adds, _addends_of(segment), self._engine.addends)
+        columns, held, ring = segment["adds"], _addends_of(segment), state.slots.size
+        if held != self._engine.addends:
+            columns = fitted(_rows(columns, segment["slots"].size), held, self._engine.addends).T
+        low = max(0, int(state.clock[HEAD]) - segment["first"])  # those before have left all windows
+        while low < segment["slots"].size:
+            at = (segment["first"] + low) & (ring - 1)
+            count = min(ring - at, segment["slots"].size - low)
+            state.slots[at : at + count] = segment["slots"][low : low + count]
+            for place, column in enumerate(columns):
+                state.adds[at : at + count, place] = column[low : low + count]
+            low += count
         panes = np.arange(max(begin, int(state.clock[FIRST_PANE])), begin + segment["panes"])
         state.here[panes & (state.here.size - 1)] = True
 
@@ -317,6 +318,10 @@ def _since(numbers: Any, head: int) -> Any:
 
 def _numbered(since: Any, head: int) -> Any:
     return np.where(since == NONE, NONE, since.astype(np.int64) + head)
+
+
+def _int64(numbers: Any) -> Any:
+    return np.ascontiguousarray(numbers, np.int64)
 
 
 def _power(number: int) -> int:

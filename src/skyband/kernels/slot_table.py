@@ -141,7 +141,7 @@ def _is_text(texts: Texts, slot: int, letters: Any, begin: int, length: int) -> 
     if texts.lengths[slot] != length:
         return False
     own = texts.begins[slot]
-    for i in range(length):
+    for i in range(length):  # noqa: SIM110 - kernels have no generators
         if texts.letters[own + i] != letters[begin + i]:
             return False
     return True
