@@ -65,9 +65,11 @@ def pushes(keys: int, total: int) -> Iterator[tuple[Any, Any]]:
         yield drawn(number, keys, min(PUSH, total - number * PUSH), total)
 
 
-def query(method: str, **more: Any) -> sb.AggregateTopK:
-    fields = {"k": K, "size": "1 hour", "slide": "1 minute", "aggregate": "count", **more}
-    return sb.AggregateTopK(**fields, **({"method": "sketch", "counters": COUNTERS} if method == "sketch" else {}))
+def query(method: str) -> sb.AggregateTopK:
+    fields: dict[str, Any] = {"k": K, "size": "1 hour", "slide": "1 minute", "aggregate": "count"}
+    if method == "sketch":
+        fields |= {"method": method, "counters": COUNTERS}
+    return sb.AggregateTopK(**fields)
 
 
 def measure(method: str, keys: int, rows: int) -> Measured:

@@ -202,6 +202,30 @@ def aggregate_rows(name: str) -> Case:
     return Case(name, plan, steps, sum_rows, read, aggregate_oracle.answers(queries, rows))
 
 
+def aggregate_sketch(name: str) -> Case:
+    """Bounds of the totals of keys, by group. They depend on the order of arrival, but not on restarts."""
+    random = cases.rng("golden", name)
+    queries = [
+        sb.AggregateTopK(
+            name=f"every {slide}", k=2, size="60 milliseconds", slide=f"{slide} milliseconds", key="key", value="value",
+            partition_by=["g"], method="sketch", counters=3,
+        )
+        for slide in (5, 20)
+    ]  # fmt: skip
+    plan = aggregate_shards.plan_of(queries, grouped=True)
+    rows, position = [], 50 * MS
+    for _ in range(200):
+        position += random.choice([0, 0, 0, 300, 1000])
+        key = random.choice(["a", "b", *(f"abcdefghi{number}" for number in range(20))])
+        rows.append(aggregate_oracle.Row(position, key, random.choice([0.1, 1.0, 7.0, 1e16]), random.choice("xy")))
+    steps = steps_of(rows, lambda part: pa.Table.from_batches([aggregate_shards.task(part, pa.string(), True)]), name)
+
+    def read(tables: list[pa.Table]) -> list[Any]:
+        return _plain([merged_totals(plan, 0, tables)]) if tables else []
+
+    return Case(name, plan, steps, sum_rows, read, None)
+
+
 def incomplete(name: str, axis: str, *, together: bool = False) -> Case:
     """Objects of three streams, with both exact methods, or by queries that share instances."""
     random = cases.rng("golden", name)
@@ -279,6 +303,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "topk_changes": lambda: topk("topk_changes", "time", "changes"),
     "aggregate_time": lambda: aggregate("aggregate_time"),
     "aggregate_rows": lambda: aggregate_rows("aggregate_rows"),
+    "aggregate_sketch": lambda: aggregate_sketch("aggregate_sketch"),
     "incomplete_time": lambda: incomplete("incomplete_time", "time"),
     "incomplete_count": lambda: incomplete("incomplete_count", "count"),
     "incomplete_shared": lambda: incomplete("incomplete_shared", "time", together=True),
@@ -383,6 +408,13 @@ def monitors() -> dict[str, Watched]:
             sb.AggregateTopK(name=kind, k=2, aggregate=kind, row=True, **_window(axis)) for kind in ("latest", "min")
         ]
         found[f"aggregate_{axis}_rows"] = _watched(sb.aggregate, newest, positions, labels, scores)
+        heavy = [
+            sb.AggregateTopK(
+                name=kind, k=2, aggregate=kind, partition_by=["g"], method="sketch", counters=2, **_window(axis)
+            )
+            for kind in ("sum", "count")
+        ]
+        found[f"aggregate_{axis}_sketch"] = _watched(sb.aggregate, heavy, positions, labels, scores, groups=others)
         for method in ("exact", "sorted-lists", "approximate"):
             query = sb.IncompleteTopK(
                 name="q", k=3, method=method, streams=["x", "y", "z"], bounds=(0.0, 1.5), occurrences=2,

@@ -80,6 +80,11 @@ def _aggregates() -> None:
         asked = AggregateTopK(k=3, size=size, slide=slide, key="g", value="x", aggregate=kind)
         aggregate.replay(asked, _TIMES, _GROUPS, None if kind == "count" else _SCORES)
         replay(asked, _table(), time="at")  # type: ignore[arg-type]  # frames of all families
+    sketch = AggregateTopK(k=3, size=size, slide=slide, key="g", value="x", method="sketch", counters=5)
+    for keys in (np.arange(ROWS), np.arange(ROWS).astype(str)):
+        aggregate.replay(sketch, _TIMES, keys, _SCORES)
+    aggregate.Monitor.resume(aggregate.Monitor(sketch).snapshot())
+    replay(sketch, _table(), time="at")  # type: ignore[arg-type]  # frames of all families
 
 
 def _uncertain() -> None:
