@@ -422,7 +422,7 @@ def test_changes_of_a_query_that_brings_its_past_begin_with_its_first_answer(tmp
 
 
 def test_families_without_a_past(tmp_path):
-    fields = "type: uncertain, k: 1, size: 9 seconds, by: x, probability: 0.5"
+    fields = "type: uncertain, k: 1, size: 9 seconds, by: x, probability: '0.5'"
     write(tmp_path, [(0, 1.0, 1, "a")], 0)
     caught_up(read(tmp_path, [f"{{name: base, {fields}}}"]))
     joined = read(tmp_path, [f"{{name: base, {fields}}}", f"{{name: new, {fields}, since: 1 day}}"])
