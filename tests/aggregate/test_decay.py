@@ -207,7 +207,7 @@ def test_limbs_of_past_windows_are_dropped(kind):
     }[kind]
     query = sb.AggregateTopK(k=2, half_life="2 minutes" if kind == "calendar" else "1 minute", **fields)
     monitor, widths, rows = Monitor(query), [], []
-    for hour in range(20 if kind == "sliding" else 30):
+    for hour in range(8 if kind == "sliding" else 30):
         times = [((450_000 + hour) * 3600 + number * 100) * second for number in range(36)]
         batch = [Row(at, KEYS[number % 3], 1.0 + number) for number, at in enumerate(times)]
         rows += batch

@@ -290,7 +290,7 @@ OF_OBJECTS = "stream: rows, object: n, stream_by: g, streams: [a, b], value: x, 
 OBJECTS = (
     f"type: incomplete, k: 2, size: 20 seconds, every: 5 seconds, {OF_OBJECTS}",
     f"type: incomplete, k: 3, size: 30 seconds, every: 10 seconds, {OF_OBJECTS}, intervals: true",
-    f"type: incomplete, k: 1, size: 12 seconds, every: 4 seconds, {OF_OBJECTS}, where: x > 2, method: sorted-lists",
+    f"type: incomplete, k: 1, size: 12 seconds, every: 4 seconds, {OF_OBJECTS}, method: sorted-lists",
 )
 
 
@@ -314,7 +314,7 @@ def reported(found, clock, since, fields, size):
     return within(found, clock, since, fields)
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 24))])
 @pytest.mark.parametrize("kinds", [AGGREGATES, OBJECTS], ids=["aggregate", "incomplete"])
 def test_totals_and_objects_bring_their_past(tmp_path, kinds, seed):
     """The shards are replaced; what the other query has reported, and its own past, is not changed by that."""
@@ -326,8 +326,11 @@ def test_totals_and_objects_bring_their_past(tmp_path, kinds, seed):
     settings = {"draw_id": draw.choice(["", "id: id,"]), "delay": 12}
     joins, since = draw.randint(1, len(batches) - 1), draw.choice([5, 15, 50, 500])
     first = f"{{name: base, {base}}}"
-    want, clock = None, None
-    expected_answers(tmp_path / "a", first, fields, settings, batches, joins)
+    file, clock = read(tmp_path / "a", [first, f"{{name: new, {fields}}}"], **settings), None
+    for number, batch in enumerate(batches):
+        write(tmp_path / "a", batch, number)
+        caught_up(file)
+    finished(file)
     want = of_family(tmp_path / "a", "new")
     file = read(tmp_path / "b", [first], **settings)
     for number, batch in enumerate(batches):
@@ -341,6 +344,43 @@ def test_totals_and_objects_bring_their_past(tmp_path, kinds, seed):
     assert {path.name for path in (Path(segments) / "local" / "segments").iterdir()} == needed
     finished(file)
     assert of_family(tmp_path / "b", "new") == reported(want, clock, since * S, fields, size)
+    assert of_family(tmp_path / "b", "base") == of_family(tmp_path / "a", "base")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("base", "fields", "text"),
+    [
+        (BASE[0], "k: 2, size: all, slide: 6 seconds, by: x", "TOPK x, 2 OVER ALL EVERY 6 SECONDS"),
+        (f"{{name: base, {AGGREGATES[0]}}}", AGGREGATES[3], "TOPK sum(x), 2 BY KEY g OVER ALL EVERY 7 SECONDS"),
+        (f"{{name: base, {AGGREGATES[0]}}}", AGGREGATES[1], "TOPK max(x), 3 BY KEY g OVER 40 SECONDS EVERY 10 SECONDS"),
+    ],
+)
+def test_a_running_stream_takes_a_landmark_and_totals_with_their_past(tmp_path, base, fields, text):
+    batches = some_batches(random.Random(5))[:4]
+    file = read(tmp_path / "a", [base, f"{{name: new, {fields}}}"], delay=12)
+    for number, batch in enumerate(batches):
+        write(tmp_path / "a", batch, number)
+        caught_up(file)
+    finished(file)
+    file = read(tmp_path / "b", [base], delay=12)
+    write(tmp_path / "b", batches[0], 0)
+    running = run_local(file, "stream")
+    changes, query, clock = LocalChanges(running), sb.sql(f"new: {text}"), None
+    for number, batch in enumerate(batches):
+        if number:
+            write(tmp_path / "b", batch, number)
+        wait_for(lambda number=number: running.metrics()["rows"]["batches"] == number + 1)
+        if number == 1:
+            wait_for(lambda: state_of(file)["batch"] == 1)
+            if query.size is None:
+                with pytest.raises(sb.InvalidQueryError, match="add it with --since"):
+                    changes.add(query, None)
+            assert "valid from" in changes.add(query, None, 3600 * S)
+            clock = state_of(file)["watermark"]
+    running.finish()
+    assert running.await_end(300)
+    assert of_family(tmp_path / "b", "new") == [row for row in of_family(tmp_path / "a", "new") if row[1] > clock]
     assert of_family(tmp_path / "b", "base") == of_family(tmp_path / "a", "base")
 
 
@@ -382,7 +422,7 @@ def test_changes_of_a_query_that_brings_its_past_begin_with_its_first_answer(tmp
 
 
 def test_families_without_a_past(tmp_path):
-    fields = "type: uncertain, k: 1, size: 9 seconds, by: x, probability: 0.5"
+    fields = "type: uncertain, k: 1, size: 9 seconds, by: x, probability: '0.5'"
     write(tmp_path, [(0, 1.0, 1, "a")], 0)
     caught_up(read(tmp_path, [f"{{name: base, {fields}}}"]))
     joined = read(tmp_path, [f"{{name: base, {fields}}}", f"{{name: new, {fields}, since: 1 day}}"])

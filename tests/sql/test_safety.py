@@ -151,3 +151,5 @@ def test_a_running_job_takes_no_query_since_a_landmark():
     known, added = sb.TopK(name="q", k=1, size="1 hour", by="x"), "ever: TOPK x, 1 OVER ALL EVERY 1 HOUR"
     with pytest.raises(sb.InvalidQueryError, match=r"size=None: query 'ever' ranks everything since 1970-01-01"):
         refuse_unfit({"s": sb.Workload([known])}, read_query(added, "s")[0])
+    refuse_unfit({"s": sb.Workload([known])}, read_query(added, "s")[0], has_past=True)
+    refuse_unfit({"s": sb.Workload([known])}, read_query("visits: TOPK x, 1 BY g OVER SESSION 1 HOUR", "s")[0])

@@ -76,7 +76,8 @@ class LoggedPast:
         log has been read.
         """
         clock = max(shard.clock for shard in engine.shards)
-        is_landmark = next(query for query in self._plan.queries if query.name == name).window_kind == "landmark"
+        query = next(query for query in self._plan.queries if query.name == name)
+        is_landmark = getattr(query, "window_kind", "") == "landmark"
         return ALWAYS if clock == ALWAYS or is_landmark else clock - self._past[name]
 
     def _tables(self, number: int, files: tuple[LoggedFile, ...], is_stopped: Callable[[], bool]) -> Iterator[pa.Table]:

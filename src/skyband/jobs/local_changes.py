@@ -32,7 +32,7 @@ class LocalChanges:
     def add(self, query: Query, stream: str | None, since: int | None = None) -> str:
         """Add a query to a stream; with `since`, windows that begin so many microseconds before now are complete."""
         stream = known_stream(self._run.file.workloads, stream)
-        refuse_unfit(self._run.file.workloads, query)
+        refuse_unfit(self._run.file.workloads, query, has_past=since is not None)
         past = {} if since is None else {query.name: since}
         self._change(stream, with_query(self._run.file, stream, query), Change("add", stream, query), past)
         end = self._run.reported_end(stream, query)

@@ -32,6 +32,9 @@ Feature = Literal[
     "timeline",  # a plan that can be drawn
     "verification",  # by brute force in Spark SQL
     "emission",  # of open windows, and of final windows again after late rows
+    "session windows",
+    "calendar windows",  # also cumulative ones
+    "several columns",  # orders, one row per entity, decay: what is ranked beyond one score
 ]
 
 
@@ -169,6 +172,9 @@ FAMILIES: dict[str, Family] = {
                 "timeline": _NO_PLAN,
                 "emission": f"{_MERGED}, and late rows cannot be removed from or added to totals of panes that have "
                 f"ended. {_IN_PROCESS}",
+                "session windows": "a shard has some keys of a group, but a session follows from the times of all.",
+                "several columns": "a key has one total and is in an answer once; of equal totals, that of the newest "
+                "key is first.",
             },
         ),
         Family(
@@ -190,6 +196,10 @@ FAMILIES: dict[str, Family] = {
                 "timeline": _NO_PLAN,
                 "emission": f"{_MERGED}, and bounds of scores follow from the order of tuples, which late rows would "
                 f"change. {_IN_PROCESS}",
+                "session windows": "objects have no groups whose rows could follow each other.",
+                "calendar windows": "what a score can still become is bounded for windows of one length.",
+                "several columns": "an object has one score and is in an answer once, and its bounds must not change "
+                "with time.",
             },
         ),
         Family(
@@ -211,6 +221,9 @@ FAMILIES: dict[str, Family] = {
                 "cost": _NO_COST,
                 "emission": "a plan chooses the moments at which they are answered, and tuples of moments that have "
                 f"passed are dropped. {_IN_PROCESS}",
+                "session windows": "a plan chooses the moments of answers, which needs windows of one length.",
+                "calendar windows": "a plan chooses the moments of answers, which needs windows of one length.",
+                "several columns": "probabilities of ranks depend on one score of each tuple.",
             },
         ),
     )

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from skyband.errors import InvalidQueryError, InvalidSQLError
 from skyband.queries import Query
-from skyband.queries.families import FAMILIES, Family
+from skyband.queries.families import FAMILIES, Family, Feature
 from skyband.queries.fields import split_field
 from skyband.sql.aggregation import Aggregation, aggregate_in, read_call
 from skyband.sql.cursor import Cursor
@@ -123,14 +123,15 @@ class StatementDraft:
     def _refuse_other_windows(self) -> None:
         """Raise if the query's family does not have windows of this kind."""
         known = {item.name for item in fields(self.family.query_class)}
-        for name, clause in _WINDOW_CLAUSES.items():
+        for name, clause in (_WINDOW_CLAUSES | _RULES).items():
             if name in self.fields and name not in known:
-                message = f"{clause} is not supported for {self.family.query} queries"
-                raise self.cursor.fail(message, "use windows with one size and one slide", at=self.places.get(name))
-        for name, clause in _RULES.items():
-            if name in self.fields and name not in known:
-                message = f"{clause} is not supported for {self.family.query} queries"
-                raise self.cursor.fail(message, "remove it", at=self.places.get(name))
+                feature: Feature = "session windows" if name == "gap" else "calendar windows"
+                hint = "use windows with one size and one slide"
+                if name in _RULES:
+                    feature, hint = "several columns", "remove it"
+                reason = self.family.lacks[feature].rstrip(".")
+                message = f"{clause} is not supported for {self.family.query} queries: {reason}"
+                raise self.cursor.fail(message, hint, at=self.places.get(name))
 
     def _refuse_aggregates(self) -> None:
         """Raise if the score of rows contains an aggregate function, which has no value for a row."""

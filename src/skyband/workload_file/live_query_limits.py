@@ -41,8 +41,11 @@ def read_query(sql: str, stream: str | None) -> tuple[Query, str | None]:
     return statements[0].query, statements[0].stream or stream
 
 
-def refuse_unfit(workloads: Mapping[str, Workload[Any]], query: Query) -> None:
-    """Reject a query that cannot be added to these running workloads, by stream."""
+def refuse_unfit(workloads: Mapping[str, Workload[Any]], query: Query, *, has_past: bool = False) -> None:
+    """Reject a query that cannot be added to these running workloads, by stream.
+
+    `has_past`: rows that were read before are read again for it.
+    """
     names = [known.name for workload in workloads.values() for known in workload]
     if query.name in names:
         raise InvalidQueryError(
@@ -54,11 +57,11 @@ def refuse_unfit(workloads: Mapping[str, Workload[Any]], query: Query) -> None:
             f"a running job accepts k up to {MOST_K:,} and {MOST_QUERIES:,} queries, got k={query.k:,} for "
             f"{query.name!r} as query number {len(names) + 1:,}. Add larger queries to the file instead."
         )
-    if getattr(query, "size", "") is None:
+    if getattr(query, "window_kind", "") == "landmark" and not has_past:
         raise InvalidQueryError(
             f"size=None: query {query.name!r} ranks {query.window_text}, and rows that were read before it is added "
-            "are not stored for it. Add it to the file, and start with a new state or an origin after the rows read "
-            "so far."
+            "are not stored for it. In a run with --local, add it with --since, which reads them again. Else add it to "
+            "the file, and start with a new state or an origin after the rows read so far."
         )
     refuse_reaching_out(query)
 
