@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 import time
+from random import Random
 
 import pytest
 
@@ -296,3 +298,36 @@ def test_a_local_stream_writes_every_answer_once(tmp_path, database, monkeypatch
     assert run_local(file, "catch-up").await_end(60)
     run_local(file, "stream").finish()
     assert whole(database) == in_order(wanted(rows))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+def test_an_older_checkpoint_over_a_newer_table(tmp_path, database, seed):
+    """Answers that are written again replace themselves: none is doubled or lost, nor is a change."""
+    random = Random(seed)
+    rows = sorted(rows_of(30 + seed, 200), key=lambda row: row[0])
+    moves = "{type: postgres, table: moves, output: changes, url: '${DATABASE_URL}'}"
+    file = workload(tmp_path, STREAM + QUERIES + SINK.replace("]", f", {moves}]"))
+    stored = tmp_path / file.engine.checkpoint
+    older, cut = tmp_path / "older", random.randrange(1, 4)
+    for number in range(4):
+        write_files(tmp_path / "in", [rows[40 * number : 40 * number + 40]], begin=number)
+        if number == cut:
+            shutil.copytree(stored, older)
+        assert run_local(file, "catch-up").await_end(60)
+    newer = whole(database), database.rows("moves")
+    assert newer[1]
+    shutil.rmtree(stored)
+    shutil.copytree(older, stored)
+    assert run_local(file, "catch-up").await_end(60)
+    assert (whole(database), database.rows("moves")) == newer
+    write_files(tmp_path / "in", [rows[160:]], begin=4)
+    run_local(file, "stream").finish()
+    assert whole(database) == in_order(wanted(rows))
+    want = {
+        key: sorted(compared(one, found, rows[-1][0], "time"), key=by_order)
+        for one in POSED
+        for key, found in cases.wanted(one, rows).items()
+    }
+    found = reported(database.rows("moves"), POSED)
+    assert {key: sorted(changes, key=by_order) for key, changes in found.items()} == want

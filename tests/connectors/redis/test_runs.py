@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from random import Random
 
 import pytest
 
@@ -78,4 +80,26 @@ def test_a_local_stream(tmp_path, client):
     for number, part in enumerate((rows[:70], rows[70:])):
         write_files(tmp_path / "in", [part], begin=number)
         run_local(file, "stream").finish() if number else run_local(file, "catch-up").await_end(60)
+    assert kept(client) == newest(rows)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+def test_an_older_checkpoint_over_newer_sorted_sets(tmp_path, client, seed):
+    """The answers in between are written again, and the newest ones are there at the end."""
+    random, rows = Random(seed), sorted(rows_of(40 + seed, 200), key=lambda row: row[0])
+    file = workload(tmp_path, STREAM + QUERIES + SINKS)
+    stored, older, cut = tmp_path / file.engine.checkpoint, tmp_path / "older", random.randrange(1, 4)
+    for number in range(4):
+        write_files(tmp_path / "in", [rows[40 * number : 40 * number + 40]], begin=number)
+        if number == cut:
+            shutil.copytree(stored, older)
+        assert run_local(file, "catch-up").await_end(60)
+    newer = kept(client)
+    shutil.rmtree(stored)
+    shutil.copytree(older, stored)
+    assert run_local(file, "catch-up").await_end(60)
+    assert kept(client) == newer != {}
+    write_files(tmp_path / "in", [rows[160:]], begin=4)
+    run_local(file, "stream").finish()
     assert kept(client) == newest(rows)
