@@ -28,7 +28,8 @@ from skyband.aggregate.kernels.space_saving import (
     in_order,
     take,
 )
-from skyband.data.key_dictionary import TEXT, as_order, from_order, letters_of
+from skyband.data.key_dictionary import TEXT
+from skyband.data.slot_dictionary import as_order, from_order, letters_of
 from skyband.errors import InvalidInputError
 from skyband.kernels.stream import DONE, Floats, Ints
 from skyband.kernels.xxhash import hash_bytes

@@ -142,7 +142,6 @@ class JobStream:
             late="refuse" if file.engine.late == "refuse" and self._mode != "once" else "count",
             output=output_of(self.wanted),
             shards=file.shards_of(self._name),
-            row_copies=True,
             sole_watermark=True,
             streaming=None if self._mode == "once" else True,
             checkpoint=None if self._mode == "once" else self._checkpoint,

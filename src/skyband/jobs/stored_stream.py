@@ -22,6 +22,7 @@ from skyband.sharding.envelope import MILLISECOND
 from skyband.sharding.plan import source_columns
 from skyband.sharding.projection import ProjectionRequest
 from skyband.snapshot import resuming
+from skyband.spark.checkpoint_lock import OutputLocks
 from skyband.windows import ALWAYS
 from skyband.workload_file import WorkloadFile
 
@@ -35,10 +36,12 @@ class StoredStream(LocalStream):
     state_bytes = 0  # of the last commit
     changed_past: Mapping[str, int] | None = None  # of a change of queries: those whose past is read, and how much
 
-    def __init__(self, file: WorkloadFile, name: str, watchers: Sequence[Wanted], *, fresh: bool) -> None:
+    def __init__(
+        self, file: WorkloadFile, name: str, watchers: Sequence[Wanted], locks: OutputLocks, *, fresh: bool
+    ) -> None:
         self.checkpoint = LocalCheckpoint(file.checkpoint_of(name), fresh=fresh)
         self._saved: dict[str, Any] | None = None
-        super().__init__(file, name, watchers, fresh=fresh)
+        super().__init__(file, name, watchers, locks, fresh=fresh)
 
     def check_state(self) -> bool:
         """Read the state of earlier runs, and check that it is not older than the answers in the folders."""

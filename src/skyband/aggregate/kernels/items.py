@@ -183,7 +183,7 @@ def select(numbers: Ints, counts: Ints, size: int, rank: int) -> tuple[int, int]
 
 @kernel
 def double_of(order: int) -> float:
-    """Return the double whose order among doubles is this integer, see `key_dictionary.as_order`."""
+    """Return the double whose order among doubles is this integer, see `slot_dictionary.as_order`."""
     bits = order ^ ((order >> 63) & _REST)
     if bits & _REST >= _INFINITE:
         return -np.inf if bits < 0 else np.inf
