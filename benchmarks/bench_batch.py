@@ -122,7 +122,6 @@ class Bench:
                 late="count",
                 output="answers",
                 shards=None,
-                row_copies=True,
                 sole_watermark=True,
             ).query
 

@@ -100,7 +100,6 @@ class Files:
             late="count",
             output="answers",
             shards=None,
-            row_copies=True,
             sole_watermark=True,
         )
         self._finish(name, handle, at_once=at_once)
