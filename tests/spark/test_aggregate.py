@@ -347,6 +347,15 @@ def test_whole_numbers_that_are_not_exact_stop_the_query(spark):
         answers(df, query("large", value="cast(n as bigint) * 9007199254740993"), time="ts").collect()
 
 
+def test_more_keys_than_a_limit_stop_the_query(spark):
+    df = spark.createDataFrame(table(drawn(8, rows=60)), SCHEMA)
+    asked = query("all", "count", value=None, max_keys=60)
+    assert collected(answers(df, asked, time="ts", shards=2))
+    few = query("few", "count", value=None, max_keys=1)
+    with pytest.raises(PySparkException, match=r"query 'few' has max_keys=1, but .* in one of 2 shards\. No answer"):
+        answers(df, few, time="ts", shards=2).collect()
+
+
 def test_times_without_a_zone(spark):
     rows = drawn(8, rows=60)
     df = spark.createDataFrame(table(rows), SCHEMA).selectExpr("cast(ts as timestamp_ntz) as ts", "k", "v")

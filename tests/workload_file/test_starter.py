@@ -52,12 +52,12 @@ def test_with_data(tmp_path):
     assert (grouped.by, grouped.partition_by) == ("price * size", ("symbol",))
 
 
-def leaderboard(data):
+def leaderboard(data, name="leaderboard"):
     """The suggested query over keys, as a file has it without the comment signs; None if there is none."""
     lines = starter(data).split("\n")
-    if "  # - name: leaderboard" not in lines:
+    if f"  # - name: {name}" not in lines:
         return None
-    at = lines.index("  # - name: leaderboard")
+    at = lines.index(f"  # - name: {name}")
     text = "".join(line.replace("# ", "", 1) + "\n" for line in lines[at : at + 2])
     [entry] = read_tree(text, lambda text, loc: text.replace("$${", "${")).value
     return sb.sql(entry["sql"])
@@ -78,6 +78,27 @@ def test_a_leaderboard_is_suggested(columns, distinct, key, aggregate, value):
     assert isinstance(query, sb.AggregateTopK)
     assert (query.key, query.aggregate, query.value) == (key, aggregate, value)
     assert leaderboard(sample(columns=data.columns, distinct=dict.fromkeys(distinct, 90), rows=100)) is None
+
+
+def test_queries_over_uncertain_rows_are_suggested():
+    columns = [("ts", "timestamp"), ("speed", "number"), ("detection confidence", "number"), ("track_id", "integer")]
+    assert leaderboard(sample(columns=columns), "likely") is None
+    columns[2] = ("Detection_Confidence", "number")
+    query = leaderboard(sample(columns=columns, distinct={"track_id": 5}, rows=100), "likely")
+    assert isinstance(query, sb.UncertainTopK)
+    assert (query.by, query.probability, query.rule) == ("speed", "Detection_Confidence", "track_id")
+    assert leaderboard(sample(columns=[("ts", "timestamp"), ("chance", "number")]), "likely") is None
+
+
+def test_queries_over_several_streams_are_suggested():
+    columns = [("ts", "timestamp"), ("flow", "text"), ("order", "text"), ("bytes", "integer"), ("Router", "text")]
+    data = sample(columns=columns, distinct={"flow": 40, "Router": 3}, rows=100)
+    query = leaderboard(data, "reported")
+    assert isinstance(query, sb.IncompleteTopK)
+    assert (query.object, query.stream, query.value, query.aggregate) == ("flow", "Router", "bytes", "sum")
+    many = sample(columns=columns, distinct={"flow": 40, "Router": 90}, rows=1000)
+    assert leaderboard(many, "reported") is None
+    assert leaderboard(sample(columns=columns[:-1], distinct={"flow": 40}, rows=100), "reported") is None
 
 
 def test_every_key_is_in_it_or_explained():
@@ -227,7 +248,8 @@ def test_it_always_reads_back(tmp_path, columns, time, path, pattern):
     file = read_back(tmp_path, data)
     [stream] = file.streams.values()
     assert (stream.time, stream.time_format) == (time, pattern)
-    assert leaderboard(data) is None or leaderboard(data).k == 10
+    for name in ("leaderboard", "likely", "reported"):
+        assert leaderboard(data, name) is None or leaderboard(data, name).k == 10
 
 
 CSVS = {

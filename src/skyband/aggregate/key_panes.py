@@ -45,16 +45,20 @@ class KeyPanes:
         Each key and pane must have one partial. `counts` are the numbers of their rows.
         """
         self._reserve(slots)
-        order = np.argsort(slots, kind="stable")
-        slots, marks, valued = slots[order], marks[order], ~np.isnan(values[order])
+        alone = np.isnan(values) & (counts == 1)
+        of_deletes = np.zeros(self._marks.size, bool)
+        of_deletes[slots[alone]] = True
+        some = np.flatnonzero(of_deletes[slots])  # partials of keys with such a delete
+        begins = np.diff(marks[some], prepend=ALWAYS) != 0
+        starts = np.array([self._start_of(mark) for mark in marks[some[begins]].tolist()], np.int64)
+        order = np.argsort(slots[some], kind="stable")
+        starts, some = starts[(np.cumsum(begins) - 1)[order]], some[order]
+        slots, marks, valued = slots[some], marks[some], ~np.isnan(values[some])
         follows = slots[1:] == slots[:-1]
         before, had_value = self._marks[slots], self._valued[slots]
         before[1:] = np.where(follows, marks[:-1], before[1:])
         had_value[1:] = np.where(follows, valued[:-1], had_value[1:])
-        distinct, places = np.unique(marks, return_inverse=True)
-        starts = np.array([self._start_of(mark) for mark in distinct.tolist()], np.int64)
-        known = had_value & (before >= starts[places])
-        return int((~valued & ~known & (counts[order] == 1)).sum())
+        return int((alone[some] & ~(had_value & (before >= starts))).sum())
 
     def take(self, slots: Ints, marks: Ints, values: Floats) -> None:
         """Take partials sorted by pane."""

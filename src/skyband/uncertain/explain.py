@@ -30,8 +30,9 @@ def page(queries: Sequence[UncertainTopK], *, on_spark: bool = False, plan: str 
         f"{counted(len(classes), 'sharing class')}; the queries of a class are answered from one window by one plan",
     ]
     for number, (mine, found) in enumerate(zip(classes, plans, strict=True), 1):
-        by, probability, rule, where, *order = mine[0].sharing_key()
-        described = [f"by {by or 'the given score'}", f"with probability {probability or 'as given'}"]
+        by, probability, rule, where = mine[0].sharing_key()[:4]
+        lowest = ", lowest first" if mine[0].ascending else ""
+        described = [f"by {by or 'the given score'}{lowest}", f"with probability {probability or 'as given'}"]
         described += [f"one of each {rule}"] * (rule is not None) + [f"where {where}"] * (where is not None)
         lines += [
             *([""] if number > 1 else []),

@@ -108,8 +108,8 @@ class UncertainTopK(Query):
         their tuples' probabilities of being in the top k. For ``"pk-topk"`` and ``"global-topk"``. In process, streams
         are passed as an array (``streams=``), and any text can be used here.
     order
-        ``"desc"``: higher scores are better, ``"asc"``: lower scores are better. All queries of a monitor of arrays must
-        have the same order.
+        ``"desc"``: higher scores are better, ``"asc"``: lower scores are better. All queries of a monitor of arrays
+        must have the same order.
 
     Examples
     --------
@@ -311,8 +311,8 @@ def require_one_order(queries: Sequence[UncertainTopK]) -> None:
         if query.order != first.order:
             raise InvalidQueryError(
                 f"queries {first.name!r} and {query.name!r} have different orders ({first.order!r} and "
-                f"{query.order!r}), but one pass over a window ranks tuples in one order. Use a monitor for each order, "
-                "or data frames."
+                f"{query.order!r}), but one pass over a window ranks tuples in one order. Use a monitor for each "
+                "order, or data frames."
             )
 
 

@@ -8,7 +8,18 @@ from datetime import datetime
 from skyband.durations import parse_duration
 from skyband.queries.families import FAMILIES
 from skyband.workload_file.sampling import DataSample
-from skyband.workload_file.template import DELTA, FILES, GROUPED, LEADERBOARD, PLAIN, RATE, TAIL
+from skyband.workload_file.suggestions import incomplete_query, uncertain_query
+from skyband.workload_file.template import (
+    DELTA,
+    FILES,
+    GROUPED,
+    INCOMPLETE,
+    LEADERBOARD,
+    PLAIN,
+    RATE,
+    TAIL,
+    UNCERTAIN,
+)
 from skyband.workload_file.time_columns import looks_like_time, rounded, watermark_for
 from skyband.workload_file.tree import plain
 
@@ -112,6 +123,11 @@ def starter(data: DataSample | None = None) -> str:
             k=10, size=size, slide=slide, key=_in_sql(key), aggregate="sum" if value else "count", value=value
         )
         text += LEADERBOARD.format(sql=quoted(str(leaders)))
+    columns = _usable(data)
+    if (likely := uncertain_query(columns, score, _in_sql, size, slide)) is not None:
+        text += UNCERTAIN.format(sql=quoted(likely.removeprefix("likely: ")))
+    if (reported := incomplete_query(columns, data.distinct, key, score, _in_sql, size, slide)) is not None:
+        text += INCOMPLETE.format(sql=quoted(reported.removeprefix("reported: ")))
     return text + TAIL
 
 

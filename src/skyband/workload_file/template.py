@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DELTA", "FILES", "GROUPED", "LEADERBOARD", "PLAIN", "RATE", "TAIL"]
+__all__ = ["DELTA", "FILES", "GROUPED", "INCOMPLETE", "LEADERBOARD", "PLAIN", "RATE", "TAIL", "UNCERTAIN"]
 
 _TOP = """\
 # A Skyband workload file: streams, queries over them, and sinks for the answers.
@@ -123,6 +123,20 @@ LEADERBOARD = """\
   # A leaderboard: keys by their totals, counts, means, … The queries of a stream have one type, so remove the queries
   # above, or define the stream twice under different names.
   # - name: leaderboard
+  #   sql: {sql}
+"""
+
+UNCERTAIN = """\
+  # Rows that are true with a probability, in (0, 1]: the rows most likely to be among the best. Remove the queries
+  # above, which are of another type, or define the stream twice.
+  # - name: likely
+  #   sql: {sql}
+"""
+
+INCOMPLETE = """\
+  # Objects by their total over several streams that report them at different times. Replace the names of the streams,
+  # and the bounds by the smallest and the largest value. Remove the queries above, or define the stream twice.
+  # - name: reported
   #   sql: {sql}
 """
 
