@@ -108,7 +108,12 @@ WRONG = [
     ("SELECT TOP 5 * FROM t [RANGE 1 DAY AT TIME ZONE Paris] ORDER BY p", 1, 49, "the name of a time zone in quotes"),
     ("SELECT TOP 5 * FROM t [RANGE 1 DAY AT TIME ZONE 'UTC' AT TIME ZONE 'UTC'] ORDER BY p", 1, 55, "given twice"),
     ("SELECT TOP 5 * FROM t [RANGE 1 DAY] ORDER BY p DISTINCT a DISTINCT b", 1, 59, "DISTINCT is given twice"),
-    ("SELECT TOP 5 * FROM t [RANGE 1 DAY CUMULATIVE] ORDER BY p DESC PROBABILITY q", 1, 36, "a plan chooses the moments"),
+    (
+        "SELECT TOP 5 * FROM t [RANGE 1 DAY CUMULATIVE] ORDER BY p DESC PROBABILITY q",
+        1,
+        36,
+        "a plan chooses the moments",
+    ),
     ("SELECT TOP 5 * FROM t [SLIDE 1 MINUTE] ORDER BY p", 1, 23, "the window has no size"),
     ("SELECT TOP 5 * FROM t [RANG 5 MINUTES] ORDER BY p", 1, 24, "did you mean RANGE?"),
     ("SELECT TOP 5 * FROM t [RANGE 5 ROWS] ORDER BY p", 1, 30, "RANGE must be a duration"),

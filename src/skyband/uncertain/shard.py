@@ -105,6 +105,7 @@ class UncertainShard(OrderedShard):
                 self._change_queries(number, wanted, before[source])
         self._readdress(before, sources)
         known = {query for together in before for query in together}
+        self.joined = [query.name for query in self.plan.queries if query not in known]
         self.load_reports(saved, [query.name for query in self.plan.queries if query in known])
 
     def _joining(self, wanted: list[UncertainTopK]) -> Monitor:
