@@ -281,5 +281,5 @@ def test_a_file_that_cannot_be_opened_now_is_tried_again(tmp_path, monkeypatch):
     assert list(show.queries()) == ["q"]
 
 
-def _no_descriptor(*_):
+def _no_descriptor(*_, **__):
     raise OSError(24, "Too many open files")

@@ -119,6 +119,7 @@ class ChangeFeed:
             ),
             _LONG_AGO if now is None else int(position_column([now]).values[0]),
             who,
+            with_before=self._old_scores,
         )
         last = np.zeros(begins.size, bool)
         last[found.last] = True
@@ -129,7 +130,7 @@ class ChangeFeed:
         rows = table.take(pa.array(_places(keys, found.windows * who + found.rows)))
         asked = queries[begins[found.windows]] if begins.size else found.windows
         changes = self._table(rows, asked, found.ends, kinds, new_ranks, old_ranks)
-        if not self._old_scores:
+        if found.before is None:
             return changes
         stayed = np.flatnonzero(kinds != ENTERED)
         places = np.zeros(kinds.size, np.int64)

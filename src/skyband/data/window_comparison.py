@@ -33,14 +33,14 @@ class Comparison(NamedTuple):
     ranks: Ints  # 0: the row has left
     old_ranks: Ints  # 0: the row has entered
     kinds: Ints
-    before: Ints  # per change: the window that it is compared with; NONE for a row that entered
+    before: Ints | None  # per change: the window that it is compared with; NONE for a row that entered
     last: Ints  # the newest window of every owner, unless an empty window followed
 
 
-def compare(windows: WindowRows, reached: int, who: int) -> Comparison:
+def compare(windows: WindowRows, reached: int, who: int, *, with_before: bool = False) -> Comparison:
     """Compare each window with the previous one of its owner; `who` is greater than all numbers in `rows`.
 
-    `reached` is the current time: windows that end by then without rows are empty.
+    `reached` is the current time: windows that end by then without rows are empty. `before` is None unless requested.
     """
     order = np.lexsort([windows.ends, windows.owners])
     picked, begins = parts(windows.counts, order)
@@ -60,9 +60,11 @@ def compare(windows: WindowRows, reached: int, who: int) -> Comparison:
     out = kernels.ChangeBuffers._make(column[:size] for column in out)
     by_end = np.lexsort([sorted_.owners[out.windows], out.ends])  # stable: rows that left come first, then by rank
     found = kernels.ChangeBuffers._make(column[by_end] for column in out)
-    # A row that left is of the window before; another row is of the window after it, which follows in this order.
-    before = found.windows - (found.kinds == kernels.MOVED)
-    before = np.where(found.kinds == kernels.ENTERED, kernels.NONE, order[before] if order.size else before)
+    before = None
+    if with_before:
+        # A row that left is of the window before; another row is of the window after it, which follows in this order.
+        before = found.windows - (found.kinds == kernels.MOVED)
+        before = np.where(found.kinds == kernels.ENTERED, kernels.NONE, order[before] if order.size else before)
     return Comparison(order[found.windows], *found[1:], before=before, last=order[last[:kept]])
 
 

@@ -246,8 +246,8 @@ def changed(
     if plan.groups[number]:
         firsts = together.rows[np.cumsum(together.counts) - together.counts]
         groups = group_rows(rows, plan.groups[number]).codes[firsts]
-    ranks, highest = together.ranks, int(together.ranks.max(initial=0)) + 1
-    half_life = _half_life(plan, number)
+    ranks, half_life = together.ranks, _half_life(plan, number)
+    highest = int(ranks.max(initial=0)) + 1
     if half_life is not None:  # ranks and scores are compared together, as one number
         score, at = (one(rows[name]).take(pa.array(together.rows)) for name in (plan.scores[number], plan.time))
         scores = _decayed(score, at, np.repeat(together.ends, together.counts), half_life).to_numpy()
@@ -261,14 +261,18 @@ def changed(
         rows=together.rows,
         ranks=ranks,
     )
-    found = compare(windows, reached, rows.num_rows)
+    found = compare(windows, reached, rows.num_rows, with_before=plan.old_scores or half_life is not None)
     asked = together.queries[found.windows]
     begins = np.ones(asked.size, bool)
     begins[1:] = (asked[1:] != asked[:-1]) | (found.ends[1:] != found.ends[:-1])
     asked, ends = asked[begins], found.ends[begins]
     starts, windows_of = starts_of(plan.queries, asked, ends), np.cumsum(begins) - 1
-    ranks, old_ranks = found.ranks % highest, found.old_ranks % highest
-    kinds = np.where((found.kinds == MOVED) & (ranks == old_ranks), UPDATED, found.kinds)
-    old_ends = np.where(old_ranks > 0, together.ends[found.before], 0) if together.ends.size else found.before
+    ranks, old_ranks, kinds = found.ranks, found.old_ranks, found.kinds
+    if half_life is not None:
+        ranks, old_ranks = ranks % highest, old_ranks % highest
+        kinds = np.where((kinds == MOVED) & (ranks == old_ranks), UPDATED, kinds)
+    old_ends = np.broadcast_to(np.int64(0), ranks.shape)
+    if found.before is not None and together.ends.size:
+        old_ends = np.where(old_ranks > 0, together.ends[found.before], 0)
     out = AnswerRows(asked, starts, ends, windows_of, found.rows, ranks, old_ranks, kinds, old_ends)
     return out, together.chosen(found.last)
