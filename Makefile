@@ -11,7 +11,7 @@ CODE   := $(TYPED) tests
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java jars kernels demo test test-long test-bounds test-release test-spark test-versions test-quick faults check format bench figures docs page clean
+.PHONY: help setup java jars kernels demo test test-long test-bounds test-bounds-short test-release test-spark test-versions test-quick faults check format bench figures docs page clean
 
 help: ## list the targets
 	@echo "Skyband: continuous top-k queries over sliding windows."
@@ -83,6 +83,11 @@ BOUNDS := tests/conformance \
 test-bounds: $(READY) ## run the suites of the kernels with bounds checks of all arrays (tens of minutes)
 	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 2 -m "not long and not release" $(BOUNDS)
 	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 2 tests/test_forged_snapshots.py
+
+# One process: most of the time is compiling the kernels with checks, which happens once for each version of a kernel.
+BOUNDS_SHORT := tests/conformance/test_answers.py tests/aggregate/test_engine.py tests/incomplete/test_monitor.py tests/uncertain/test_monitor.py
+test-bounds-short: $(READY) ## run some suites of the kernels with bounds checks (minutes)
+	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 1 -m "not long and not release" $(BOUNDS_SHORT)
 
 faults: MINUTES := $(or $(MINUTES),30)
 faults: java ## run the fault tests for longer (MINUTES=30), check every answer, plot the memory

@@ -68,7 +68,7 @@ def test_what_is_not_pinned(folder):
         (
             PINS,
             REVIEWED.replace('"build"', '"fun"'),
-            "maker: scope must be one of run, spark, sinks, page, dev, build, got 'fun'.",
+            "maker: scope must be one of run, spark, sinks, page, otel, dev, build, got 'fun'.",
         ),
         (PINS, REVIEWED.replace('"builds"', '" "'), "maker: why is empty; enter what the package is needed for"),
         (PINS, REVIEWED.replace("2026", "9026"), "is in the future; enter the correct date"),

@@ -17,14 +17,14 @@ from typer.testing import CliRunner
 
 import skyband as sb
 from skyband.cli.main import app
-from skyband.cli.prometheus import _METRICS
+from skyband.cli.prometheus import METRICS as TABLE
 from skyband.spark import sessions
 from skyband.workload_file import Sink
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
-METRICS = {f"skyband_{name}" for name, *_ in _METRICS}
-COUNTERS = {f"skyband_{name}" for name, kind, *_ in _METRICS if kind == "counter"}
+METRICS = {f"skyband_{name}" for name, *_ in TABLE}
+COUNTERS = {f"skyband_{name}" for name, kind, *_ in TABLE if kind == "counter"}
 FILES = [path for path in sorted(DEPLOY.rglob("*")) if path.is_file()]
 YAML = [path for path in FILES if path.suffix in (".yaml", ".yml")]
 HOSTS = re.compile(r"pypi\.org|pythonhosted|npmjs|docker\.io|ghcr\.io|quay\.io|gcr\.io|maven\.org|repo1\.|registry\.")

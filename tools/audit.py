@@ -20,7 +20,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 OURSELVES = "skyband"
 # Purposes of a distribution. Those with scope "build" are not installed.
-SCOPES = ("run", "spark", "sinks", "page", "dev", "build")
+SCOPES = ("run", "spark", "sinks", "page", "otel", "dev", "build")
 
 _PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([^\s;#]+)")
 

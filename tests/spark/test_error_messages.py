@@ -262,13 +262,17 @@ def test_checkpoints_that_were_made_for_something_else_or_are_damaged(spark, str
         path.write_bytes(b"not what it was")
     write_files(tmp_path / "in", [[(200_000_000, 1.0, 200, "a")]], begin=1)
     assert snapshots
-    assert attempt(stream, query(), written=True)
+    said = attempt(stream, query(), written=True)
+    assert f"'{tmp_path / 'state' / 'state'}" in said
+    assert "of the checkpoint is damaged or missing" in said
+    assert "Restore the whole checkpoint from a backup" in said
 
     (about,) = (tmp_path / "state" / "skyband" / "about").glob("part-*")
     about.write_text("[]")
     for crc in about.parent.glob(".*.crc"):
         crc.unlink()
-    assert "is damaged: its description cannot be read" in attempt(stream, query(), written=True)
+    said = attempt(stream, query(), written=True)
+    assert f"is damaged: its description in '{about.parent}' cannot be read. Restore it" in said
 
 
 @pytest.mark.long
@@ -285,7 +289,10 @@ def test_a_damaged_offset(stream, tmp_path, attempt):
     for path in (tmp_path / "state" / "offsets").glob("[0-9]*"):
         path.write_text("not what it was")
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-    assert "the stream stopped: " in attempt(stream, query(), id=None, written=True)
+    said = attempt(stream, query(), id=None, written=True)
+    assert re.search(
+        rf"the stream stopped: '(file:)?{tmp_path}/state/offsets/\d+' of the checkpoint is damaged", said
+    ), said
 
 
 def test_a_whole_number_that_a_double_cannot_hold(spark):

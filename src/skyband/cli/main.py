@@ -96,6 +96,10 @@ def run(
     metrics: Annotated[
         str | None, typer.Option(help="Serve metrics for Prometheus on this port of loopback or at this HOST:PORT.")
     ] = None,
+    otlp: Annotated[
+        str | None,
+        typer.Option(help="Send metrics and traces to this OpenTelemetry collector, such as http://127.0.0.1:4318."),
+    ] = None,
     logs: Annotated[str | None, typer.Option(help="Write log lines to stderr, as text or json.")] = None,
     page: WithPage = False,
     page_at: PageAt = None,
@@ -132,6 +136,7 @@ def run(
         verbose=verbose,
         seconds=seconds,
         metrics=metrics,
+        otlp=otlp,
         logs=logs,
         page=paged,
         engine="local" if local else "spark" if spark else None,

@@ -17,7 +17,7 @@ from skyband.dashboard.connections import FIRST, Connections, Listening, address
 from skyband.errors import InvalidInputError
 from skyband.rate_limited_log import RateLimitedLog
 
-__all__ = ["MetricsServer", "page"]
+__all__ = ["METRICS", "MetricsServer", "page"]
 
 Numbers = Callable[[], Mapping[str, Mapping[str, Any]]]
 Ailment = Callable[[], str | None]
@@ -26,7 +26,7 @@ MOST_CONNECTIONS = 32  # or a sixteenth of the process's limit on file descripto
 _QUIET = RateLimitedLog(logging.getLogger("skyband.metrics"))
 _KINDS = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
 # Name, kind, key in the job's metrics, help text.
-_METRICS = (
+METRICS = (
     ("rows_total", "counter", "rows", "Rows read."),
     ("dropped_null_rows_total", "counter", "dropped_null", "Rows dropped because they have no time or no score."),
     ("late_rows_total", "counter", "late", "Rows dropped because they arrived behind the watermark."),
@@ -71,7 +71,7 @@ class _Collected:
         self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
-        for name, kind, metric, meaning in _METRICS:
+        for name, kind, metric, meaning in METRICS:
             found = {stream: one[metric] for stream, one in self._metrics.items() if one.get(metric) is not None}
             if found:
                 family = _KINDS[kind](f"skyband_{name}", meaning, labels=["stream"])

@@ -52,6 +52,7 @@ def run_file(
     verbose: bool,
     seconds: float | None = None,
     metrics: str | None = None,
+    otlp: str | None = None,
     logs: str | None = None,
     page: PageOptions | None = None,
     engine: Engine | None = None,
@@ -75,7 +76,7 @@ def run_file(
 
         def shown() -> _ShownJob:
             served = None if page is None else _page(file, page, mode)
-            return _ShownJob(file, mode, signals, as_json=as_json, metrics=metrics, page=served)
+            return _ShownJob(file, mode, signals, as_json=as_json, metrics=metrics, otlp=otlp, page=served)
 
         job = shown()
         if chosen == "local":
@@ -170,6 +171,7 @@ class _ShownJob:
         *,
         as_json: bool,
         metrics: str | None,
+        otlp: str | None = None,
         page: Page | None,
     ) -> None:
         self._file, self._mode, self._as_json, self._page = file, mode, as_json, page
@@ -181,6 +183,11 @@ class _ShownJob:
             from skyband.cli.prometheus import MetricsServer  # noqa: PLC0415 - comes with skyband[spark]
 
             self._metrics_server = MetricsServer(metrics, self._metrics, self._pulse.ailment)
+        self._telemetry = None
+        if otlp is not None:
+            from skyband.cli.otlp import Telemetry  # noqa: PLC0415 - comes with skyband[otel]
+
+            self._telemetry = Telemetry(otlp, self._metrics)
         self._out = console()
         self._board: Board | None = None
         self._lines: list[JsonLines | PlainLines] = []
@@ -215,6 +222,7 @@ class _ShownJob:
                 self._control_server(running),
                 self._health_checks(),
                 self._metrics_server or nullcontext(),
+                self._telemetry or nullcontext(),
                 self._page or nullcontext(),
             ):
                 if self._is_live():

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time_ns
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from skyband.jobs.recent_files import RecentFiles, state_of
 from skyband.jobs.stored_stream import StoredStream
 from skyband.local.micro_batches import BatchResult
 from skyband.queries import Query
+from skyband.sharding.batch_events import BatchEvent, are_wanted, report
 from skyband.spark.late_limits import LateLimits
 from skyband.windows import ALWAYS
 from skyband.workload_file import WorkloadFile
@@ -205,16 +206,24 @@ class FollowedStream(StoredStream):
 
     def _run_batch(self, batch: PlannedBatch, stop: threading.Event, *, repeated: bool = False) -> None:
         """Compute the answers of a batch, write them, then store the state."""
-        began, self._busy = monotonic(), True
+        began, self._busy, read = monotonic(), True, self.read
         try:
+            times = [time_ns()]
             malformed: list[pa.Table] = []
             result = self.engine.step(self.tables(self._read(batch.files), malformed, stop), batch.messages)
+            times.append(time_ns())
             self.deliver(batch.number, result.answers)
             if self.dead is not None and (malformed or repeated):
                 self.dead.take(pa.concat_tables([letters(), *malformed]), batch.number)
+            times.append(time_ns())
             self.commit(batch.number)
+            times.append(time_ns())
             self._done = batch.number
             self._count(result)
+            if are_wanted():
+                parts = tuple(zip(("compute", "write", "commit"), times, times[1:], strict=False))
+                counts = {"rows": self.read - read, "late": result.counts.late, "windows": result.counts.windows}
+                report(BatchEvent(self.name, batch.number, times[0], times[-1], parts, counts))
             self._recent.check()
             for file in () if isinstance(self.stream, DeltaSource) else batch.files:
                 self._recent.add(Path(file.path), (file.changed, file.size))

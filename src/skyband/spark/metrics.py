@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from skyband.sharding import batch_events
 from skyband.spark.control import CONTROL_FOLDER
 from skyband.spark.plan import StreamInfo
 
@@ -72,6 +74,7 @@ class StreamProgress:
             seen = report["observedMetrics"] or {}
             if batch <= self._last.get(run, -1) or not seen:
                 return
+            _announce(report, seen)
             self._last[run] = batch
             self._batches += 1
             self._milliseconds += int((report["durationMs"] or {}).get("triggerExecution", 0))
@@ -178,6 +181,22 @@ class Metrics(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
         """Do nothing: the metrics are retained."""
+
+
+def _announce(progress: Any, seen: Any) -> None:
+    """Report a micro-batch to listeners. Spark reports when it began, and the time of its parts, not their order."""
+    if not batch_events.are_wanted():
+        return
+    began = int(datetime.fromisoformat(str(progress["timestamp"])).timestamp() * 1000) * 1_000_000
+    parts = {str(name): int(milliseconds) for name, milliseconds in (progress["durationMs"] or {}).items()}
+    counts = {f"{name}_ms": milliseconds for name, milliseconds in parts.items()}
+    for name, column, metric in (("skyband_in", "taken", "rows"), ("skyband_out", "windows", "windows")):
+        counts[metric] = _value(seen.get(name), column) or 0
+    late = [_value(seen.get(name), "late") for name in ("skyband_held", "skyband_out")]
+    counts["late"] = sum(count for count in late if count is not None)
+    ended = began + 1_000_000 * parts.get("triggerExecution", 0)
+    name = str(progress["name"] or progress["id"])
+    batch_events.report(batch_events.BatchEvent(name, int(progress["batchId"]), began, ended, (), counts))
 
 
 def _fields(row: Any) -> list[str]:
