@@ -98,7 +98,7 @@ def test_shards_hold_no_more_than_their_counters():
     for distinct in (500, 50_000):
         random, shards = np.random.default_rng(1), SketchShards(plan_of([query]), pa.int64())
         for position in range(0, 90, 6):
-            keys = random.integers(0, distinct, 1200)
+            keys = random.integers(0, distinct, 480)
             rows = [Row(position + place % 6, int(key), 1.0) for place, key in enumerate(keys)]
             shards.step([rows], position)
         sizes.append(shards.held)
