@@ -104,7 +104,7 @@ def test_shards_hold_no_more_than_their_counters():
         sizes.append(shards.held)
         states.append(max(len(blob) for blob in shards.blobs))
     assert max(sizes) <= 2 * (60 * 10 + 7 * 2 * 10)  # two shards
-    assert max(states) <= 1.3 * min(states)
+    assert max(states) <= 2 * min(states)  # numbers of many keys compress less
 
 
 @pytest.mark.parametrize("weighted", [False, True])
