@@ -30,7 +30,7 @@ from skyband.aggregate.kernels.space_saving import (
 )
 from skyband.data.key_dictionary import TEXT
 from skyband.data.slot_dictionary import as_order, from_order, letters_of
-from skyband.errors import InvalidInputError
+from skyband.errors import InvalidInputError, SnapshotError
 from skyband.kernels.stream import DONE, Floats, Ints
 from skyband.kernels.xxhash import hash_bytes
 
@@ -182,10 +182,12 @@ class PaneSummary:
     def load(self, state: dict[str, Any], keys: pa.Array) -> None:
         """Restore what `state` and `keys` returned."""
         size, identities = len(keys), KeyIdentities.of(keys)
+        codes, most = np.asarray(state["groups"]), len(state["weights"])
+        if codes.size != size or (np.diff(codes, prepend=0) < 0).any() or codes.max(initial=0) >= max(1, most):
+            raise SnapshotError("the counters of a sketch do not belong to its groups. Nothing was resumed.")
         self._kind = keys.type if size else None
         room = max(_FEW, 1 << max(0, size - 1).bit_length())
-        groups = state["weights"].size
-        found = _empty(room, groups, int(identities.lengths.sum()))
+        found = _empty(room, most, int(identities.lengths.sum()))
         found.homes[:size] = _homes(identities.identities, state["groups"])
         found.identities[:size] = identities.identities
         for name in ("groups", "highs", "lows", "lasts"):
@@ -195,7 +197,7 @@ class PaneSummary:
             found.letters[:] = identities.letters
         found.offsets[state["evicted"]] = state["offsets"]
         found.weights[:] = state["weights"]
-        found.sizes[:] = np.bincount(state["groups"], minlength=groups)
+        found.sizes[:] = np.bincount(state["groups"], minlength=most)
         # Each counter is followed by the next one in the list; the last one of a group by none.
         found.after[:size] = np.arange(1, size + 1)
         stops = np.cumsum(found.sizes)

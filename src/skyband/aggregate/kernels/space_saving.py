@@ -105,7 +105,7 @@ def difference_up(a: float, b: float) -> float:
     return rest + rest * _ULP if lost > 0 else rest
 
 
-@kernel
+@inner_kernel
 def place_of(summary: Summary, rows: Weighted, i: int, group: int) -> int:
     """Return the place in the table with the counter of key i, or the free place where it belongs."""
     mask = summary.table.size - 1
@@ -142,6 +142,21 @@ def remove(summary: Summary, e: int) -> None:
 
 
 @kernel
+def fill_table(summary: Summary) -> None:
+    """Enter all counters into the table."""
+    summary.table[:] = NONE
+    mask = summary.table.size - 1
+    for group in range(summary.heads.size):
+        e = summary.heads[group]
+        for _ in range(summary.sizes[group]):
+            at = summary.homes[e] & mask
+            while summary.table[at] != NONE:
+                at = (at + 1) & mask
+            summary.table[at] = e
+            e = summary.after[e]
+
+
+@kernel
 def evict(summary: Summary, group: int, counters: int, room: Floats) -> None:
     """Keep the counters of a group with the largest upper bounds. Of equal ones, the last to enter remain."""
     size = summary.sizes[group]
@@ -153,11 +168,10 @@ def evict(summary: Summary, group: int, counters: int, room: Floats) -> None:
         e = summary.after[e]
     bound = highest(room, size, counters + 1)
     equal = counters
-    e = summary.heads[group]
-    for _ in range(size):
-        if summary.highs[e] > bound:
-            equal -= 1
-        e = summary.after[e]
+    for i in range(size):
+        equal -= room[i] > bound
+    # If most counters are of this group, it is faster to fill the table again than to remove one after another.
+    refill = 2 * size > summary.clock[HELD]
     e, behind = summary.heads[group], NONE
     for _ in range(size):
         following = summary.after[e]
@@ -172,7 +186,8 @@ def evict(summary: Summary, group: int, counters: int, room: Floats) -> None:
                 summary.heads[group] = following
             else:
                 summary.after[behind] = following
-            remove(summary, e)
+            if not refill:
+                remove(summary, e)
             summary.after[e] = summary.clock[FREE]
             summary.clock[FREE] = e
         e = following
@@ -180,6 +195,8 @@ def evict(summary: Summary, group: int, counters: int, room: Floats) -> None:
     summary.clock[EVICTED] += size - counters
     summary.sizes[group] = counters
     summary.offsets[group] = max(summary.offsets[group], bound)
+    if refill:
+        fill_table(summary)
 
 
 @kernel
@@ -240,20 +257,6 @@ def in_order(summary: Summary, found: Ints) -> None:
         for _ in range(summary.sizes[group]):
             found[n] = e
             n += 1
-            e = summary.after[e]
-
-
-@kernel
-def fill_table(summary: Summary) -> None:
-    """Enter all counters into an empty table."""
-    mask = summary.table.size - 1
-    for group in range(summary.heads.size):
-        e = summary.heads[group]
-        for _ in range(summary.sizes[group]):
-            at = summary.homes[e] & mask
-            while summary.table[at] != NONE:
-                at = (at + 1) & mask
-            summary.table[at] = e
             e = summary.after[e]
 
 
