@@ -22,7 +22,7 @@ from skyband.connectors.server import GivenUpError, Patience
 from skyband.errors import PipelineError
 from skyband.sharding.delivery import TaskFile
 
-__all__ = ["Connecting", "Parts", "copy_part", "leftovers"]
+__all__ = ["Connecting", "TaskTable", "copy_part", "leftovers"]
 
 _TOKEN = "skyband_token"
 
@@ -39,14 +39,14 @@ class Connecting(NamedTuple):
         return f"Connecting({self.where!r})"  # without secrets
 
 
-class Parts(NamedTuple):
+class TaskTable(NamedTuple):
     """The table of an attempt of a micro-batch."""
 
     table: Table
     name: str
 
     @classmethod
-    def of(cls, table: Table, key: str) -> Parts:
+    def of(cls, table: Table, key: str) -> TaskTable:
         """Return a new name for answers of the stream and sink `key`."""
         return cls(table, f"{prefix_of(key)}{uuid4().hex[:12]}")
 
@@ -106,7 +106,9 @@ def leftovers(cursor: psycopg.Cursor[Any], key: str) -> list[sql.Composed]:
     return [sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(*row)) for row in cursor.fetchall()]
 
 
-def copy_part(rows: pa.Table, parts: Parts, connecting: Connecting, groups: Mapping[str, tuple[str, ...]]) -> TaskFile:
+def copy_part(
+    rows: pa.Table, parts: TaskTable, connecting: Connecting, groups: Mapping[str, tuple[str, ...]]
+) -> TaskFile:
     """Copy answers in one transaction, with a new token; called by tasks. An attempt that fails leaves nothing."""
     placed = with_places(rows, groups)
     patience = Patience(connecting.retry, connecting.where)

@@ -26,7 +26,7 @@ except ImportError as error:
     ) from None
 
 from skyband.connectors.postgres_table import DatabaseColumn, Table, copied, table_for
-from skyband.connectors.postgres_tasks import Connecting, Parts, copy_part, leftovers
+from skyband.connectors.postgres_tasks import Connecting, TaskTable, copy_part, leftovers
 
 __all__ = ["PostgresWriter"]
 
@@ -105,7 +105,7 @@ class PostgresWriter:
     ) -> None:
         self.by_tasks = by_tasks
         self._key = key
-        self._parts: Parts | None = None  # of the current micro-batch
+        self._parts: TaskTable | None = None  # of the current micro-batch
         self._name = table
         self._groups = groups
         self._url, self._options = url or "", {name: str(value) for name, value in (options or {}).items()}
@@ -169,7 +169,7 @@ class PostgresWriter:
 
     def task_writer(self) -> Callable[[pa.Table], TaskFile]:
         """Create a table for the answers of a micro-batch; return the function with which tasks copy to it."""
-        parts = self._parts = Parts.of(self._prepared(), self._key)
+        parts = self._parts = TaskTable.of(self._prepared(), self._key)
 
         def make() -> Connecting:
             self._sweep()
@@ -215,7 +215,7 @@ class PostgresWriter:
         self._patience.end()
         self._disconnect()
 
-    def _write(self, rows: pa.Table | None, parts: Parts | None = None, files: Sequence[TaskFile] = ()) -> None:
+    def _write(self, rows: pa.Table | None, parts: TaskTable | None = None, files: Sequence[TaskFile] = ()) -> None:
         table, connection = self._prepared(), self._connected()
         with connection.transaction(), connection.cursor() as cursor:
             cursor.execute(table.stage())
@@ -231,7 +231,7 @@ class PostgresWriter:
             if self._newest:
                 cursor.execute(table.forget(), [list(self._groups) if rows is None or files else _queries_in(rows)])
 
-    def _take_parts(self, cursor: psycopg.Cursor[Any], parts: Parts, files: Sequence[TaskFile]) -> None:
+    def _take_parts(self, cursor: psycopg.Cursor[Any], parts: TaskTable, files: Sequence[TaskFile]) -> None:
         cursor.execute(parts.take(), [[file.path for file in files]])
         expected = sum(file.rows for file in files)
         if cursor.rowcount != expected:
@@ -271,7 +271,7 @@ class PostgresWriter:
             cursor.execute(table.cut())
             cursor.execute(table.clear(), [[]])
             if self.by_tasks:
-                cursor.execute(Parts.of(table, self._key).create())
+                cursor.execute(TaskTable.of(table, self._key).create())
 
     def _make(self, table: Table) -> None:
         connection = self._connected()
