@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 
@@ -86,10 +87,8 @@ def test_a_batch_is_seen_as_a_whole_wherever_a_process_ends(tmp_path, monkeypatc
             with monkeypatch.context() as patch:
                 watched(patch, check, draw.choice([None, 0, 1, 2, 3, 4, 5]))
                 writer = FolderWriter(str(folder), "s", kind, by_tasks=True)
-                try:
+                with contextlib.suppress(Ended):
                     write(writer, batch, version, size, small=small)
-                except Ended:
-                    pass
             write(FolderWriter(str(folder), "s", kind, by_tasks=True), batch, version, size, small=small)
             expected[batch] = version, whole
             check(before=expected)

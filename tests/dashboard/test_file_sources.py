@@ -10,6 +10,7 @@ import pytest
 
 import skyband as sb
 from skyband import streams
+from skyband.connectors.folder_writer import FolderWriter
 from skyband.dashboard.board_state import state_of
 from skyband.dashboard.boards import board, moment_of, moments
 from skyband.dashboard.file_sources import Ident, Source, labels_of, source_of
@@ -58,6 +59,7 @@ def on_the_page(show, name):
         ("b/x.parquet", "b/x.parquet"),
         ("run1.parquet", "run1.parquet"),
         ("trades-00000001.parquet", "trades"),
+        ("trades-00000001.parquet/part-00003.parquet", "trades"),
         ("b/trades-00000001.parquet", "b/trades"),
         ("part-00000-0f6c1c1e-3b8a-4c0e-9a52-1f7e8a1f0b11-c000.snappy.parquet", "top"),
         ("b/day=1/part-00001.parquet", "b"),
@@ -192,6 +194,27 @@ def test_groups_that_files_contradict_each_other_about(tmp_path):
     assert names == ["q (s)", "q (s-00000002.parquet)"]
     assert [query(show, name)["groups"] for name in names] == [["symbol"], ["other"]]
     assert [board(show.history, name)["group"] for name in names] == [["a"], ["a"]]
+
+
+def test_micro_batches_that_tasks_have_written(tmp_path):
+    """Files in folders are of the same sink as files beside them, also if a repeated micro-batch replaces them."""
+    found = replayed("q", 3, "30 seconds", partition_by=["symbol"])
+    half, groups = found.num_rows // 2, found["group"].to_pylist()
+    writer = FolderWriter(str(tmp_path), "s", "parquet", by_tasks=True)
+    writer.take(0, found.slice(0, half))
+    show = FolderShow(tmp_path)
+    show.scan()
+    for repeated in range(2):
+        task, cut = writer.task_writer(), 1 + repeated
+        parts = [
+            found.slice(half).filter(pa.array([sum(map(ord, group)) % (cut + 1) == part for group in groups[half:]]))
+            for part in range(cut + 1)
+        ]
+        writer.take_files(1, [task(part) for part in parts if part.num_rows], None)
+        show.scan()
+        show.refresh()
+        assert [one["name"] for one in state_of(show)["queries"]] == ["q"]
+        assert on_the_page(show, "q") == windows(found)
 
 
 def test_growing_windows_are_one_query(tmp_path):

@@ -1,4 +1,4 @@
-"""Files of micro-batches in a folder: each appears as a whole, also if it consists of several files in a folder.
+"""Files of micro-batches in a folder: each appears at once, also if it consists of several files in a folder.
 
 Names that begin with a dot are hidden: no reader of folders opens them. Renaming makes a micro-batch visible.
 """
@@ -68,7 +68,7 @@ def _exchanged(one: Path, other: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder, if it exists. A folder disappears as a whole."""
+    """Remove a file or a folder, if it exists. A folder disappears at once."""
     if path.is_dir() and not path.is_symlink():
         hidden = path if path.name.startswith(".") else path.with_name(f".{path.name}.{uuid4().hex}")
         if hidden != path:

@@ -58,6 +58,13 @@ class PostgresSink(ServerSink):
         default=None, description="Retain all answers, or only those of each query's newest window. Default: all."
     )
 
+    writers: Literal["driver", "tasks"] | None = Field(
+        default=None,
+        description="What writes answers. driver: all answers of a micro-batch pass through the driver process. tasks: "
+        "tasks of Spark copy large answers into an unlogged table, and the driver process merges it in one "
+        "transaction; all machines must reach the server. Default: driver.",
+    )
+
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
         """Check the name of the table, and that a history of changes is retained."""
@@ -94,6 +101,8 @@ class PostgresSink(ServerSink):
             options=self.options,
             newest=self.history == "newest",
             retry=self.patience,
+            by_tasks=self.writers == "tasks",
+            key=f"{opening.stream}/{self.output}/{self.table}",
         )
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from skyband.connectors.secrets import HIDDEN, secrets_of, shown_address
 from skyband.connectors.server import GivenUpError, Patience
 from skyband.errors import InvalidInputError, MissingDependencyError, PipelineError, SkybandError
 from skyband.queries import Query
+from skyband.sharding.delivery import TaskFile
 
 try:
     import psycopg
@@ -24,6 +26,7 @@ except ImportError as error:
     ) from None
 
 from skyband.connectors.postgres_table import DatabaseColumn, Table, copied, table_for
+from skyband.connectors.postgres_tasks import Connecting, TaskTable, copy_part, leftovers
 
 __all__ = ["PostgresWriter"]
 
@@ -77,6 +80,10 @@ class PostgresWriter:
         Retain only the newest window of each query.
     retry
         How many seconds to retry while the server is unavailable.
+    by_tasks
+        Whether tasks copy large answers to the server.
+    key
+        Identifies the stream and the sink, so that tables of their tasks are found again.
 
     Examples
     --------
@@ -93,7 +100,12 @@ class PostgresWriter:
         options: Mapping[str, Any] | None = None,
         newest: bool = False,
         retry: float = 60,
+        by_tasks: bool = False,
+        key: str = "",
     ) -> None:
+        self.by_tasks = by_tasks
+        self._key = key
+        self._parts: TaskTable | None = None  # of the current micro-batch
         self._name = table
         self._groups = groups
         self._url, self._options = url or "", {name: str(value) for name, value in (options or {}).items()}
@@ -121,6 +133,8 @@ class PostgresWriter:
         table = self._table_for(rows)
         self._once(lambda: self._make(table))
         self._table = table
+        if self.by_tasks:
+            self._once(self._sweep)
 
     @property
     def is_prepared(self) -> bool:
@@ -150,9 +164,41 @@ class PostgresWriter:
         if self._newest:
             rows = newest_answers(rows, ["query"])
         placed = with_places(rows, self._groups)
+        self._commit(lambda: self._write(placed))
+        self._sweep_parts()
+
+    def task_writer(self) -> Callable[[pa.Table], TaskFile]:
+        """Create a table for the answers of a micro-batch; return the function with which tasks copy to it."""
+        parts = self._parts = TaskTable.of(self._prepared(), self._key)
+
+        def make() -> Connecting:
+            self._sweep()
+            connection = self._connected()
+            with connection.cursor() as cursor:
+                cursor.execute(parts.create())
+            secret = {"password": connection.info.password} if connection.info.password else {}
+            options = {**secret, **self._connection_options}
+            return Connecting(self._where, self._url, options, self._patience.seconds)
+
+        found: list[Connecting] = []
+        self._commit(lambda: found.append(make()))
+        return partial(copy_part, parts=parts, connecting=found[-1], groups=dict(self._groups))
+
+    def take_files(self, batch: int, files: Sequence[TaskFile], rest: pa.Table | None) -> None:
+        """Merge what tasks have copied and the `rest` of the answers of a micro-batch, in one transaction."""
+        parts = self._parts
+        if parts is None or not (files or (rest is not None and rest.num_rows)):
+            self._sweep_parts()
+            return
+        placed = None if rest is None or not rest.num_rows else with_places(rest, self._groups)
+        self._commit(lambda: self._write(placed, parts, files))
+        self._sweep_parts()
+
+    def _commit(self, work: Callable[[], None]) -> None:
+        """Run a transaction, and retry it while the server is unavailable."""
         what_next = "The stream stopped; no answers are lost. Fix the problem and run it again."
         try:
-            self._patience.attempt(lambda: self._write(placed), self._transient_reason)
+            self._patience.attempt(work, self._transient_reason)
         except GivenUpError as error:
             raise PipelineError(
                 f"{self._where} could not be written for {self._patience.seconds:g} seconds ({error}). {what_next}"
@@ -169,18 +215,47 @@ class PostgresWriter:
         self._patience.end()
         self._disconnect()
 
-    def _write(self, rows: pa.Table) -> None:
+    def _write(self, rows: pa.Table | None, parts: TaskTable | None = None, files: Sequence[TaskFile] = ()) -> None:
         table, connection = self._prepared(), self._connected()
         with connection.transaction(), connection.cursor() as cursor:
             cursor.execute(table.stage())
-            with cursor.copy(table.copy()) as copy:
-                for piece in copied(rows):
-                    copy.write(piece)
+            if rows is not None:
+                with cursor.copy(table.copy()) as copy:
+                    for piece in copied(rows):
+                        copy.write(piece)
+            if parts is not None and files:
+                self._take_parts(cursor, parts, files)
             cursor.execute(table.upsert())
             cursor.execute(_BY_INDEX)
             cursor.execute(table.cut())
             if self._newest:
-                cursor.execute(table.forget(), [rows["query"].unique().to_pylist()])
+                cursor.execute(table.forget(), [list(self._groups) if rows is None or files else _queries_in(rows)])
+
+    def _take_parts(self, cursor: psycopg.Cursor[Any], parts: TaskTable, files: Sequence[TaskFile]) -> None:
+        cursor.execute(parts.take(), [[file.path for file in files]])
+        expected = sum(file.rows for file in files)
+        if cursor.rowcount != expected:
+            raise PipelineError(
+                f"{self._where}: {cursor.rowcount} of {expected} rows that tasks have copied are left, because the "
+                "server crashed in between. Nothing of the micro-batch was written. The stream stopped; no answers "
+                "are lost. Run it again."
+            )
+
+    def _sweep_parts(self) -> None:
+        """Remove the table of a micro-batch; if that fails, the next micro-batch does."""
+        if self._parts is not None:
+            self._parts = None
+            with suppress(psycopg.Error):
+                self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove tables of micro-batches that were committed or given up."""
+        connection = self._connected()
+        with connection.cursor() as cursor:
+            for statement in leftovers(cursor, self._key):
+                with suppress(pg.LockNotAvailable, pg.InsufficientPrivilege), connection.transaction():
+                    cursor.execute("SET LOCAL lock_timeout = '1s'")
+                    cursor.execute(statement)
 
     def _table_for(self, rows: pa.Table) -> Table:
         self._reject_invalid_names(rows)
@@ -195,6 +270,8 @@ class PostgresWriter:
             cursor.execute(table.upsert())
             cursor.execute(table.cut())
             cursor.execute(table.clear(), [[]])
+            if self.by_tasks:
+                cursor.execute(TaskTable.of(table, self._key).create())
 
     def _make(self, table: Table) -> None:
         connection = self._connected()
@@ -238,13 +315,17 @@ class PostgresWriter:
     def _connected(self) -> psycopg.Connection[Any]:
         """Return the connection; reconnect if it is closed."""
         if self._connection is None or self._connection.closed:
-            given = {**conninfo_to_dict(self._url), **self._options}
-            defaults = {name: value for name, value in _DEFAULTS.items() if name not in given}
             # No prepared statements: a connection pooler may switch connections between transactions.
             self._connection = psycopg.connect(
-                self._url, autocommit=True, prepare_threshold=None, **{**defaults, **self._options}
+                self._url, autocommit=True, prepare_threshold=None, **self._connection_options
             )
         return self._connection
+
+    @property
+    def _connection_options(self) -> dict[str, Any]:
+        given = {**conninfo_to_dict(self._url), **self._options}
+        defaults = {name: value for name, value in _DEFAULTS.items() if name not in given}
+        return {**defaults, **self._options}
 
     def _once(self, work: Callable[[], T]) -> T:
         """Run `work` without retries; raise InvalidInputError if it fails."""
@@ -295,6 +376,11 @@ class PostgresWriter:
             raise InvalidInputError(
                 f"query name {odd!r} contains a NUL character, which PostgreSQL cannot store. Rename the query."
             )
+
+
+def _queries_in(rows: pa.Table) -> list[str]:
+    found: list[str] = rows["query"].unique().to_pylist()
+    return found
 
 
 def _one(cursor: psycopg.Cursor[Any]) -> Any:

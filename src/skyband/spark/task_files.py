@@ -9,16 +9,18 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from skyband.data.arrow import from_bytes, to_bytes
+from skyband.queries.answer_schema import moment_of
 from skyband.queries.workload import Workload
 from skyband.sharding.delivery import TaskFile, Wanted, WrittenByTasks, parts_of
 from skyband.sharding.plan import Output
 from skyband.spark.versions import is_remote
 
-__all__ = ["are_written_by_tasks", "commit", "staged"]
+__all__ = ["are_written_by_tasks", "commit", "rows_of_whole_answers", "staged"]
 
 _LOG = logging.getLogger(__name__)
 _FEW = 1 << 20  # bytes of answers in Arrow that a task returns
@@ -100,15 +102,33 @@ def _writer(
             if batch.num_rows:
                 held.append(batch)
                 size += batch.nbytes
-            if size >= _FILE:
-                yield from write(held)
-                held, size, has_written = [], 0, True
+            if size >= _FILE and (whole := rows_of_whole_answers(table := pa.Table.from_batches(held), workload)):
+                yield from write(table.slice(0, whole).to_batches())
+                held, has_written = table.slice(whole).to_batches(), True
+                size = sum(one.nbytes for one in held)
         if held and (has_written or size > _FEW):
             yield from write(held)
         elif held:
             yield _row(answers=to_bytes(pa.Table.from_batches(held)))
 
     return task
+
+
+def rows_of_whole_answers(rows: pa.Table, workload: Workload[Any]) -> int:
+    """Return the number of rows before the last answer, which may continue. Rows of an answer are adjacent.
+
+    >>> import skyband as sb
+    >>> each = Workload(sb.TopK(name="each", k=2, size=10, partition_by="g"))
+    >>> rows = pa.table({"query": ["each"] * 4, "g": ["a", "a", None, None], "window_end": [10] * 4})
+    >>> rows_of_whole_answers(rows, each)
+    2
+    """
+    spelled = {name.lower(): name for name in rows.column_names}
+    query = next(query for query in workload if query.name == rows["query"][-1].as_py())
+    names = ["query", moment_of(rows.column_names), *(spelled.get(group.lower(), group) for group in query.groups)]
+    codes = [rows[name].combine_chunks().dictionary_encode(null_encoding="encode").indices for name in names]
+    before = np.flatnonzero(np.any([code.to_numpy() != code[-1].as_py() for code in codes], axis=0))
+    return int(before[-1]) + 1 if len(before) else 0
 
 
 def _row(**values: Any) -> pa.RecordBatch:

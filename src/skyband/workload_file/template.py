@@ -154,6 +154,7 @@ sinks:
   #   path: answers        # a folder
   #   output: changes      # changes since the previous window; answers: every window in full
   #   queries: [best]      # only the answers of these queries
+  #   writers: driver      # tasks: tasks of Spark write large answers, as a folder of files for each micro-batch
 
 # engine:
 #   algorithm: auto        # skyband algorithms lists them

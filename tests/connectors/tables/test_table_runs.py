@@ -151,6 +151,57 @@ def test_tasks_write_files_and_a_commit_that_is_repeated_adds_them_once(spark, t
         sb.read_workload(tmp_path / "work.yaml")
 
 
+FOLDERS = ("parquet", "csv", "jsonl")
+
+
+@pytest.mark.long
+@pytest.mark.slow
+def test_tasks_write_folders_that_verify_and_other_readers_accept(spark, tmp_path, monkeypatch):
+    from skyband.connectors import folder_writer
+    from skyband.jobs.local_verification import verify_local
+    from skyband.jobs.verification import verify
+    from skyband.spark import task_files
+
+    file = workload(tmp_path, [])
+    wanted = held(ended(run_local(file, "catch-up")))
+    (tmp_path / "in" / "2.csv").write_text(SECOND)
+    wanted += held(ended(run_local(file, "catch-up")))
+    (tmp_path / "tasks").mkdir()
+    workload(tmp_path / "tasks", [])
+    work = tmp_path / "tasks" / "work.yaml"
+    sinks = ", ".join(f"{{type: {kind}, path: {kind}, writers: tasks}}" for kind in FOLDERS)
+    work.write_text(work.read_text().replace("{type: memory}", sinks))
+    file, real = sb.read_workload(work), folder_writer.publish
+
+    def publish(*args):
+        real(*args)
+        raise sb.PipelineError("ended after the commit of one sink")
+
+    monkeypatch.setattr(task_files, "_FEW", 0)  # every task writes a file
+    monkeypatch.setattr(folder_writer, "publish", publish)
+    with pytest.raises(sb.SkybandError, match="after the commit of one sink"):
+        ended(run(file, "catch-up", spark=spark))
+    monkeypatch.setattr(folder_writer, "publish", real)
+    ended(run(file, "catch-up", spark=spark))
+    monkeypatch.undo()
+    (tmp_path / "tasks" / "in" / "2.csv").write_text(SECOND)
+    ended(run(file, "catch-up", spark=spark))  # few answers, which the driver process writes
+    for kind in FOLDERS:
+        folder = tmp_path / "tasks" / kind
+        assert sorted(path.is_dir() for path in folder.iterdir()) == [False, True]
+        reader = spark.read.option("recursiveFileLookup", True)
+        form = {"parquet": reader.parquet, "csv": reader.option("header", True).csv, "jsonl": reader.json}[kind]
+        rows = [(row["query"], row["rank"], row["name"], row["score"]) for row in form(str(folder)).collect()]
+        assert sorted((query, int(rank), name, float(score)) for query, rank, name, score in rows) == sorted(
+            (query, rank, name, score) for query, _, rank, name, score in wanted
+        )
+        assert verify(spark, file, "s", answers=folder, unfinished=True).agrees
+        assert verify_local(file, "s", answers=folder, unfinished=True).agrees
+    ended(run(file, "catch-up", spark=spark, fresh=True))
+    for kind in FOLDERS:
+        assert len(list((tmp_path / "tasks" / kind).iterdir())) == 1
+
+
 WRITER = """
 import json, sys
 from pathlib import Path
