@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -252,12 +253,12 @@ class _Gather:
         slices = range(0, answer.rows.size, SLICE)
         if len(slices) > 1 and pa.cpu_count() > 1:
             with ThreadPoolExecutor(min(len(slices), pa.cpu_count())) as pool:
-                batches = list(pool.map(self._batches, slices))
+                batches = list(pool.map(self._batches, slices, repeat(SLICE)))
         else:
-            batches = [self._batches(low) for low in slices]
+            batches = [self._batches(low, SLICE) for low in slices]
         return pa.Table.from_batches([batch for some in batches for batch in some], self._kinds)
 
-    def _batches(self, low: int, size: int = SLICE) -> list[pa.RecordBatch]:
+    def _batches(self, low: int, size: int) -> list[pa.RecordBatch]:
         """Return a slice of the answers as one batch; as several if it has more text than one batch can have."""
         try:
             return [self._batch(low, size)]
