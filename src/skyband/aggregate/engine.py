@@ -445,15 +445,11 @@ def _extended(array: Any, more: int, axis: int) -> Any:
 
 def _larger_ring(ring: Any, larger: int, first: int, behind: int) -> Any:
     """Return the ring with a larger size, and the numbers from `first` to before `behind` at their new indices."""
-    size, grown = ring.shape[0], ring
-    if ring.flags.owndata:
-        ring.resize((larger, *ring.shape[1:]), refcheck=False)  # large memory is remapped, not copied
-    else:
-        grown = np.zeros((larger, *ring.shape[1:]), ring.dtype)
+    size = ring.shape[0]
+    grown = np.zeros((larger, *ring.shape[1:]), ring.dtype)
     while first < behind:
         at, to = first & (size - 1), first & (larger - 1)  # up to the end of the old ring
         count = min(size - at, behind - first)
-        if grown is not ring or at != to:
-            grown[to : to + count] = ring[at : at + count]
+        grown[to : to + count] = ring[at : at + count]
         first += count
     return grown
