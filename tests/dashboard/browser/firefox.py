@@ -18,7 +18,10 @@ UNKNOWN = ("is_mobile", "has_touch")  # options of contexts that Firefox does no
 
 @contextmanager
 def driver_options():
-    """Let the driver that Playwright starts now load the shim."""
+    """Let the driver that Playwright starts now load the shim, if there is a Firefox."""
+    if not FIREFOX.exists():
+        yield
+        return
     before = os.environ.get("NODE_OPTIONS")
     os.environ["NODE_OPTIONS"] = f"{before or ''} --require {SHIM}".strip()
     try:
