@@ -77,6 +77,13 @@ def final_rows(table):
     return sorted(repr(row) for row in table.to_pylist() if row.get("final") is not False)
 
 
+def ended(job):
+    """The job after its end, when another run of the same file can start."""
+    assert job.await_end(300)
+    job.finish()
+    return job
+
+
 def test_pages_have_workloads():
     assert len(FILES) >= 4
 
@@ -91,8 +98,8 @@ def test_bounded(spark, tmp_path, page):
 @pytest.mark.parametrize("page", FILES)
 def test_followed(tmp_path, page):
     file = prepared(tmp_path, FILES[page])
-    whole, followed = run_local(file), run_local(file, "stream")
-    assert whole.await_end(300)
+    whole = ended(run_local(file))
+    followed = run_local(file, "stream")
     followed.finish()
     for stream in file.workloads:
         found = [final_rows(one.memory(stream)) for one in (whole, followed)]
@@ -104,8 +111,8 @@ def test_followed(tmp_path, page):
 @pytest.mark.parametrize("page", FILES)
 def test_followed_on_spark(spark, tmp_path, page):
     file = prepared(tmp_path, FILES[page])
-    whole, followed = run_local(file), run(file, "stream", spark=spark)
-    assert whole.await_end(300)
+    whole = ended(run_local(file))
+    followed = run(file, "stream", spark=spark)
     followed.finish()
     for stream in file.workloads:
         found = [final_rows(one.memory(stream)) for one in (whole, followed)]
