@@ -16,7 +16,6 @@ from rich.text import Text
 import skyband as sb
 from skyband.cli.line_writers import PlainLines
 from skyband.cli.terminal import screen
-from skyband.cli.verify import verify_file
 from skyband.connectors.memory import Board
 from skyband.jobs import run
 from skyband.sharding.delivery import Wanted
@@ -166,12 +165,3 @@ def test_lines_of_text_begin_with_the_moment(answered):
     assert first.startswith("1970-01-01 00:00:")
     assert "  likely  " in first
     assert "probability=" in first
-
-
-def test_verify_says_what_it_can_compare(answered):
-    file, _, _ = answered
-    with pytest.raises(
-        sb.UnsupportedError,
-        match="stream 'readings' is not supported for UncertainTopK queries: a plan decides",
-    ):
-        verify_file(file.path, answers=None, unfinished=False, as_json=False, verbose=False)

@@ -196,10 +196,10 @@ class AggregateEngine:
         self._convert(self.decayed.trimmed(self.addends, self._state))
         for track in range(self._state.alive.size):
             live = self._state.live[track, : self._state.alive[track]]
-            fresh = live[~self._state.dirty[track, live]]
+            fresh = live[self._state.dirty[track, live] == 0]
             stale = int(self._state.stale[track])
             self._state.touched[track, stale : stale + fresh.size] = fresh
-            self._state.dirty[track, fresh] = True
+            self._state.dirty[track, live] = EVERYTHING
             self._state.stale[track] += fresh.size
 
     def _advance(self, to: int, keys: Keys, groups: int, first: int) -> None:

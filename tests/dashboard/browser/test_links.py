@@ -174,7 +174,7 @@ def test_a_row_that_is_not_there_is_said(look, still):
     expect(page.get_by_role("dialog")).to_contain_text("Not among the 10 rows")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    assert "row=" not in page.url
+    expect(page).not_to_have_url(re.compile("row="))
 
 
 def test_two_windows_are_compared_row_by_row(look, still):
