@@ -20,7 +20,7 @@ _READING = re.compile(
     r"MALFORMED_LOG_FILE|MISSING_METADATA_FILE|FAILED_TO_READ_OPERATOR_METADATA|CANNOT_LOAD_STATE_STORE"
     r"|Json(?:Parse|EOF|Mapping)Exception|Unexpected (?:end-of-input|character)|Illegal (?:unquoted )?character"
     r"|Unrecognized token|Malformed|[Cc]orrupt|EOFException|ChecksumException|Checksum error|MappingException"
-    r"|FileNotFoundException|does not exist|Failed to read log file|NumberFormatException|MatchError"
+    r"|FileNotFoundException|does not exist|Failed to read log file|NumberFormatException|MatchError|No usable value for"
 )
 _STATE = re.compile(
     r"CANNOT_LOAD_STATE_STORE|RocksDB|changelog|StateStore|state store|[Oo]perator.metadata|OPERATOR_METADATA"
@@ -88,7 +88,8 @@ def _not_json(checkpoint: Checkpoint, path: str, *, has_version: bool) -> Iterat
         return
     if lines is None:
         return
-    if has_version and (not lines or _VERSION.fullmatch(lines.pop(0)) is None):
+    # Spark's Kafka source writes a zero byte in front, for versions of Spark that expected a binary file.
+    if has_version and (not lines or _VERSION.fullmatch(lines.pop(0).removeprefix("\0")) is None):
         yield path
         return
     try:
