@@ -20,7 +20,8 @@ _READING = re.compile(
     r"MALFORMED_LOG_FILE|MISSING_METADATA_FILE|FAILED_TO_READ_OPERATOR_METADATA|CANNOT_LOAD_STATE_STORE"
     r"|Json(?:Parse|EOF|Mapping)Exception|Unexpected (?:end-of-input|character)|Illegal (?:unquoted )?character"
     r"|Unrecognized token|Malformed|[Cc]orrupt|EOFException|ChecksumException|Checksum error|MappingException"
-    r"|FileNotFoundException|does not exist|Failed to read log file|NumberFormatException|MatchError|No usable value for"
+    r"|FileNotFoundException|does not exist|Failed to read log file|NumberFormatException|MatchError"
+    r"|No usable value for"
 )
 _STATE = re.compile(
     r"CANNOT_LOAD_STATE_STORE|RocksDB|changelog|StateStore|state store|[Oo]perator.metadata|OPERATOR_METADATA"
