@@ -9,12 +9,12 @@ import subprocess
 from pyarrow.fs import S3FileSystem
 
 from skyband import java
+from skyband.spark.ivy import Module
 from tests.downloads import fetched
 from tests.servers import free_port
 from tests.waiting import wait_for
 
-VERSION = "4.1.0"
-JAR = f"org/gaul/s3proxy/{VERSION}/s3proxy-{VERSION}-jar-with-dependencies.jar"
+S3PROXY = Module.parse("org.gaul:s3proxy:4.1.0")
 SHA256 = "a4d025969aaf796616ed4b1e2491d87d455ce84bb28cb9db086b2e6aaa68b48d"
 USER, PASSWORD = "local", "correct horse"
 PROPERTIES = """
@@ -30,7 +30,7 @@ jclouds.filesystem.basedir={folder}/objects
 
 def jar():
     """The server's jar; NotFetchedError where it cannot be had."""
-    return fetched(JAR, SHA256)
+    return fetched(S3PROXY, "jar-with-dependencies", SHA256)
 
 
 class S3:
