@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import skyband as sb
+from skyband.aggregate import Monitor
 from tests.aggregate.oracle import Row
 
 KEYS = {
@@ -112,3 +113,17 @@ def draw_query(random: Random, name: str, count: bool, grouped: bool, valued: bo
         full_only=random.random() < 0.3,
         partition_by=["g"] if grouped and random.random() < 0.5 else (),
     )
+
+
+def in_pieces(case, random):
+    """The answers to a case that a monitor gives piece by piece, as tables; it is stored and resumed in between."""
+    cuts = sorted(random.randint(0, len(case.rows)) for _ in range(random.randint(1, 6)))
+    monitor, found = Monitor(case.queries), []
+    for low, high in zip([0, *cuts], [*cuts, len(case.rows)], strict=True):
+        monitor.push(**case.columns(low, high))
+        if random.random() < 0.7:
+            monitor = Monitor.resume(monitor.snapshot())
+        if random.random() < 0.5:
+            found.append(monitor.answers())
+    monitor.finish()
+    return [*found, Monitor.resume(monitor.snapshot()).answers()]

@@ -68,7 +68,8 @@ def by_moments(
     rows: pa.Table, workload: Workload[Any], *, time: str, id_: str | None, found: pa.Table | None
 ) -> tuple[pa.Table, pa.Schema]:
     """Return the kinds of answers if `found` is None, else the answers that are expected beside it."""
-    tables = [tuples_of(rows, query, time, id_) for query in workload]
+    used = rows.slice(0, 0) if found is None else rows  # kinds need no rows
+    tables = [tuples_of(used, query, time, id_) for query in workload]
     streams = [table["stream"].type for table, query in zip(tables, workload, strict=True) if query.stream]
     at = rows.schema.field(time).type if workload.axis == "time" else pa.int64()
     kinds = answer_kinds(workload, at, tables[0]["id"].type, streams[0] if streams else pa.null())

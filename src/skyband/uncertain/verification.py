@@ -26,7 +26,8 @@ def by_moments(
 ) -> DataFrame:
     """Return an empty frame of answers if `found` is None, else the answers that are expected beside it."""
     spark = rows.sparkSession
-    tables = [_tuples(rows, query, time, id_) for query in workload]
+    used = rows.limit(0) if found is None else rows  # kinds need no rows
+    tables = [_tuples(used, query, time, id_) for query in workload]
     streams = [table["stream"].type for table, query in zip(tables, workload, strict=True) if query.stream]
     bound = pa.timestamp("us", "UTC" if isinstance(rows.schema[time].dataType, st.TimestampType) else None)
     at: Any = bound if workload.axis == "time" else pa.int64()
