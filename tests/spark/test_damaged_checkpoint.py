@@ -126,6 +126,22 @@ def test_a_flipped_bit_where_the_checksums_of_hadoop_are_left(spark, stored):
         assert REMEDY.search(str(caught.value))
 
 
+@pytest.mark.parametrize("name", ["path", "timestamp", "batchId"])
+def test_a_flipped_bit_in_a_name_of_the_log_of_a_folder(spark, stored, name):
+    """The log is valid JSON afterwards."""
+    folder, done, _ = stored
+    shutil.rmtree(folder)
+    shutil.copytree(done, folder)
+    path = max(folder.glob(KINDS["source"]), key=lambda one: int(one.name.split(".")[0]))
+    content = path.read_text()
+    assert f'"{name}"' in content
+    path.write_text(content.replace(f'"{name}"', f'"{chr(ord(name[0]) ^ 1)}{name[1:]}"'))
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    with pytest.raises(sb.SnapshotError, match=re.escape(str(path))) as caught:
+        run(spark, folder)
+    assert REMEDY.search(str(caught.value))
+
+
 def test_a_damaged_number_of_the_last_delivery(spark, tmp_path):
     """Over Spark Connect this number says which answers the sinks have."""
     from skyband.spark.outbox import Outbox

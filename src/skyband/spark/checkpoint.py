@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from skyband.errors import InvalidInputError, SnapshotError
@@ -16,7 +16,7 @@ from skyband.sharding.delivery import Folder, refuse_newer_batches
 from skyband.sharding.plan import ShardPlan, without_copies
 from skyband.snapshot import StateFormat
 from skyband.spark.control import CONTROL_FOLDER
-from skyband.spark.spark_errors import first_line
+from skyband.spark.spark_errors import first_line, is_gone
 from skyband.spark.versions import is_remote
 
 __all__ = ["DESCRIPTION", "Checkpoint", "refuse_newer_files", "refuse_unresumable"]
@@ -183,7 +183,9 @@ class Checkpoint:
             if (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
                 return None
             raise
-        except PySparkException as error:
+        except Exception as error:  # from Spark, or from Py4J: a checksum that does not fit
+            if is_gone(error):
+                raise
             raise SnapshotError(
                 f"checkpoint={self.folder!r} cannot be read: {path!r}: {first_line(error)}. Restore it from a backup, "
                 "or start with a new folder."

@@ -28,6 +28,8 @@ _STATE = re.compile(
 )
 _OF_STATE = re.compile(r"the snapshot |the stored state of |bytes are not a Skyband snapshot")
 _VERSION = re.compile(r"v\d+")
+_NAMES_OF_FILES = ("path", "timestamp", "batchId")  # of each line of the log of a folder
+_MISSING_NAME = re.compile(r"No usable value for (\w+)")
 _LOGS = ("offsets", "commits", "sources/0", "sources/1", "sources/2", "sources/3")
 
 
@@ -42,6 +44,8 @@ def with_damaged_file(checkpoint: Checkpoint, error: BaseException, plain: BaseE
         return plain
     try:
         found = _named(checkpoint.folder, text) or next(_unreadable(checkpoint), None)
+        if found is None and (missing := _MISSING_NAME.search(text)) is not None:
+            found = _without_name(checkpoint, missing[1])
     except Exception:  # the folder itself cannot be read; the first error says why
         return plain
     if found is None and _STATE.search(text):
@@ -68,10 +72,8 @@ def _unreadable(checkpoint: Checkpoint) -> Iterator[str]:
     """Yield the files of Spark's logs that are not what Spark writes: a line with a version, then JSON."""
     yield from _not_json(checkpoint, f"{checkpoint.folder}/metadata", has_version=False)
     for log in _LOGS:
-        folder = f"{checkpoint.folder}/{log}"
-        names = sorted((name for name in checkpoint.files_in(folder) if name.split(".")[0].isdecimal()), key=_number)
-        for name in reversed(names):
-            yield from _not_json(checkpoint, f"{folder}/{name}", has_version=True)
+        for path in _logged(checkpoint, log):
+            yield from _not_json(checkpoint, path, has_version=True)
     state = f"{checkpoint.folder}/state"
     for operator in checkpoint.files_in(state):
         for name in checkpoint.files_in(f"{state}/{operator}/_metadata"):
@@ -79,6 +81,29 @@ def _unreadable(checkpoint: Checkpoint) -> Iterator[str]:
                 path = f"{state}/{operator}/_metadata/{name}/{part}".rstrip("/")
                 if not part.startswith("."):
                     yield from _not_json(checkpoint, path, has_version=True)
+
+
+def _logged(checkpoint: Checkpoint, log: str) -> list[str]:
+    """Return the files of a log, the newest first."""
+    folder = f"{checkpoint.folder}/{log}"
+    names = sorted((name for name in checkpoint.files_in(folder) if name.split(".")[0].isdecimal()), key=_number)
+    return [f"{folder}/{name}" for name in reversed(names)]
+
+
+def _without_name(checkpoint: Checkpoint, name: str) -> str | None:
+    """Return the newest file of a log that lacks a name which other lines of the log, or Spark, give all its lines."""
+    for log in _LOGS:
+        lacking: list[str] = []
+        having = log.startswith("sources/") and name in _NAMES_OF_FILES
+        for path in _logged(checkpoint, log):
+            entries = [json.loads(line) for line in (checkpoint.lines_of(path) or [])[1:] if line.startswith("{")]
+            with_name = [isinstance(entry, dict) and name in entry for entry in entries]
+            having = having or any(with_name)
+            if entries and not (any(with_name) if log == "offsets" else all(with_name)):
+                lacking.append(path)
+        if having and lacking:
+            return lacking[0]
+    return None
 
 
 def _not_json(checkpoint: Checkpoint, path: str, *, has_version: bool) -> Iterator[str]:
