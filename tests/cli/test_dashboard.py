@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -55,6 +56,7 @@ def test_the_answers_of_a_file_are_served(folder):
     )
     said = running.stderr.readline()
     url = re.search(r"answers of \S+ at (http://127\.0\.0\.1:\d+/)api/v1/queries until Ctrl-C", said)[1]
+    assert os.getpriority(os.PRIO_PROCESS, running.pid) >= min(19, os.getpriority(os.PRIO_PROCESS, 0) + 10)
     client = Client(url)
     (name,) = [one["name"] for one in client.queries() if one["newest"]]
     assert client.window(name)["rows"] == [{"rank": 1, "id": 7, "score": 1.0}]
@@ -97,6 +99,7 @@ def test_it_never_meets_spark(folder):
         (["page", "--answers", "answers", "--workload", "no.yaml"], "the file does not exist"),
         (["run", "--allow-control"], "--allow-control requires --page or --page-at."),
         (["run", "--open"], "--open requires --page or --page-at"),
+        (["run", "--readers", "500"], "--readers requires --page or --page-at"),
         (["run", "--once", "--page", "--allow-control"], "only a continuous run can be changed"),
         (["run", "--page-at", "::1:80"], "--page-at must be a port"),
         (["demo", "--in-process", "--page"], "--page and --page-at are not supported with --in-process"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import webbrowser
 from collections.abc import Iterator
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Page", "PageOptions", "page_folder", "serve_folder"]
 
+BEHIND_RUNS = 10  # added to the niceness of a process that only serves
+
 
 class PageOptions(NamedTuple):
     """Dashboard options of `skyband run`."""
@@ -42,6 +45,7 @@ class PageOptions(NamedTuple):
     at: str | None = None  # HOST:PORT or a port; None: the default port of loopback
     allow_control: bool = False
     open: bool = False
+    readers: int = MOST_CONNECTIONS
 
 
 class Page:
@@ -61,7 +65,7 @@ class Page:
         self._open = options.open
         control = RunControl(mailbox_of(file), lambda: self._file) if options.allow_control else None
         self._show = LiveShow(file.path.stem, control=control)
-        self._server = PageServer(self._show, address_of(options.at, "--page-at"))
+        self._server = PageServer(self._show, address_of(options.at, "--page-at"), readers=options.readers)
 
     @property
     def url(self) -> str:
@@ -113,6 +117,7 @@ class Page:
 def page_folder(answers: Path, workload: Path | None, at: str | None, *, open_it: bool, seconds: float | None) -> None:
     """Serve the dashboard of a folder's answers until a stop is requested, or for `seconds`."""
     check_installed()
+    _give_way()
     file = None if workload is None else read_workload(workload)
     with _folder_server(answers, file, at, MOST_CONNECTIONS) as (server, stop):
         if open_it:
@@ -125,6 +130,7 @@ def serve_folder(
 ) -> None:
     """Serve the read API of a folder's answers until a stop is requested, or for `seconds`."""
     check_installed()
+    _give_way()
     file = None if workload is None else read_workload(workload)
     folder, table = (answers, None) if answers is not None else _only_place(file)
     with _folder_server(folder, file, at, readers, read_first=True, table=table) as (server, stop):
@@ -133,6 +139,12 @@ def serve_folder(
         _serve(
             console(stderr=True), f"answers of {folder} at {base}api/v1/queries{with_token} until Ctrl-C", stop, seconds
         )
+
+
+def _give_way() -> None:
+    """Lower the priority of this process: a run on the same machine goes first when the cores are busy."""
+    if hasattr(os, "nice"):  # not on Windows
+        os.nice(BEHIND_RUNS)
 
 
 def _only_place(file: WorkloadFile | None) -> tuple[Path, TableSnapshot | None]:

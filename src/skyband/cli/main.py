@@ -110,6 +110,9 @@ def run(
         ),
     ] = False,
     open_page: Open = False,
+    readers: Annotated[
+        int | None, typer.Option(help="Most connections to the dashboard at a time, default 128.", min=4, max=100_000)
+    ] = None,
     as_json: Json = False,
     verbose: Verbose = False,
 ) -> None:
@@ -123,7 +126,7 @@ def run(
             raise typer.BadParameter(f"--reshard and {option} cannot be combined.")
     if logs not in (None, "text", "json"):
         raise typer.BadParameter(f"--logs must be text or json, got {logs}.")
-    paged = _page_options(page, page_at, open_page, allow_control=allow_control)
+    paged = _page_options(page, page_at, open_page, allow_control=allow_control, readers=readers)
     from skyband.cli.run import run_file
 
     code = run_file(
@@ -144,19 +147,25 @@ def run(
     raise typer.Exit(code)
 
 
-def _page_options(page: bool, at: str | None, open_it: bool, *, allow_control: bool = False) -> PageOptions | None:
+def _page_options(
+    page: bool, at: str | None, open_it: bool, *, allow_control: bool = False, readers: int | None = None
+) -> PageOptions | None:
     """Options of the dashboard, or None without --page and --page-at."""
     if not page and at is None:
-        for option, given in (("--allow-control", allow_control), ("--open", open_it)):
+        for option, given in (
+            ("--allow-control", allow_control),
+            ("--open", open_it),
+            ("--readers", readers is not None),
+        ):
             if given:
                 raise typer.BadParameter(f"{option} requires --page or --page-at.")
         return None
-    from skyband.dashboard.server import check_installed
+    from skyband.dashboard.server import MOST_CONNECTIONS, check_installed
 
     check_installed()
     from skyband.cli.dashboard import PageOptions
 
-    return PageOptions(at, allow_control, open_it)
+    return PageOptions(at, allow_control, open_it, MOST_CONNECTIONS if readers is None else readers)
 
 
 @app.command("page")
