@@ -11,7 +11,7 @@ CODE   := $(TYPED) tests
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java jars kernels demo test test-long test-bounds test-bounds-short test-release test-spark test-versions test-quick faults check format bench figures docs page clean
+.PHONY: help setup java jars kernels demo campaign test test-long test-bounds test-bounds-short test-release test-spark test-versions test-quick faults check format bench figures docs page clean
 
 help: ## list the targets
 	@echo "Skyband: continuous top-k queries over sliding windows."
@@ -93,6 +93,12 @@ faults: MINUTES := $(or $(MINUTES),30)
 faults: java ## run the fault tests for longer (MINUTES=30), check every answer, plot the memory
 	mkdir -p build/faults
 	SKYBAND_FAULTS_MINUTES=$(MINUTES) SKYBAND_FAULTS_FOLDER=build/faults $(BIN)/pytest -m faults
+	$(BIN)/python -m benchmarks.faults build/faults
+
+campaign: COUNT := $(or $(COUNT),1000)
+campaign: java ## inject COUNT faults (1000) into a run on a cluster, check every answer (an hour and more)
+	mkdir -p build/faults
+	SKYBAND_FAULTS_COUNT=$(COUNT) SKYBAND_FAULTS_FOLDER=build/faults $(BIN)/pytest -n 0 tests/faults/campaign
 	$(BIN)/python -m benchmarks.faults build/faults
 
 check: $(READY) ## check lint, format, types, import contracts, installed packages and wording

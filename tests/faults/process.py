@@ -91,8 +91,8 @@ class Driver:
             assert time.monotonic() < until, f"{why}: not within {seconds} seconds\n{self.told()}"
             time.sleep(0.02)
 
-    def await_answers(self, folder, wanted, sink="out"):
-        """Wait until the last window of every query is written."""
+    def await_answers(self, folder, wanted, sink="out", *, alive=True):
+        """Wait until the last window of every query is written; with `alive` the run must not end meanwhile."""
         last, read = {}, -1
         for row in wanted:
             last[row[0]] = max(row[2], last.get(row[0], 0))
@@ -105,7 +105,7 @@ class Driver:
             found = [rows for rows in work.found_in(folder, sink).values() if rows]
             return bool(found) and all({(row[0], row[2]) for row in rows} >= set(last.items()) for rows in found)
 
-        self.wait_until(are_there, "the last windows are answered", 2 * PATIENCE, alive=True)
+        self.wait_until(are_there, "the last windows are answered", 2 * PATIENCE, alive=alive)
 
     def members(self):
         """All processes of its session that have not ended."""

@@ -42,6 +42,12 @@ class Tally:
         examples = [(key, sorted(mine[key]), sorted(theirs.get(key, ()))) for key in wrong[:3]]
         assert not wrong, f"{len(wrong)} of {len(theirs)} windows are wrong, among them {examples}"
 
+    def check_extra(self, rows, every, *, joined):
+        """A query whose joining was cut short: from its first window on it is whole, or was until it was forgotten."""
+        first, last = min(row[2] for row in rows), max(row[2] for row in rows)
+        wanted = [row for row in every if row[2] >= first and (joined or row[2] <= last)]
+        self.check(rows, [(rows[0][0], *row[1:]) for row in wanted])
+
     def check_answers(self, found, wanted):
         """The same for ``{(query, group): [(start, end, rank, id, score), …]}``."""
         self.check(*([(*key, *row[1:]) for key, rows in one.items() for row in rows] for one in (found, wanted)))

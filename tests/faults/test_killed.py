@@ -134,7 +134,7 @@ def test_killed_at_any_moment(tmp_path, tally, kills):
         assert extra >= joined, "who was written down is answered"
         for name in extra:
             mine = [row for row in rows if row[0] == name]
-            check_extra(tally, mine, [row for row in every if row[0] == "more"], joined=name in joined)
+            tally.check_extra(mine, [row for row in every if row[0] == "more"], joined=name in joined)
 
 
 def add_more(killings):
@@ -146,10 +146,3 @@ def add_more(killings):
     said = killings.ask(kind="add", sql=f"more: {SQL}", stream="rows")
     moment = said["done"].partition("valid from the window that ends at ")[2]
     return cases.micros(cases.dt.datetime.fromisoformat(moment))
-
-
-def check_extra(tally, rows, every, *, joined):
-    """A query whose joining was cut short: from its first window on it is whole, or was until it was forgotten."""
-    first, last = min(row[2] for row in rows), max(row[2] for row in rows)
-    wanted = [row for row in every if row[2] >= first and (joined or row[2] <= last)]
-    tally.check(rows, [(rows[0][0], *row[1:]) for row in wanted])

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyspark
 
+from tests.servers import free_port
 from tests.spark import bounded_run
 from tests.waiting import wait_for
 
@@ -25,18 +26,23 @@ SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 class Cluster:
     """A master and workers of one core, all on loopback. `folder` has their logs and the executors' folders.
 
-    Without an archive, workers run the Python of this process.
+    Without an archive, workers run the Python of this process. With `restarts`, the master stores what it knows, and
+    can be started again.
     """
 
-    def __init__(self, folder, archive=None):
+    def __init__(self, folder, archive=None, *, restarts=False):
         self.folder, self.archive = folder, archive
+        self._port = free_port() if restarts else 0
         self._processes = {}
         self.home = folder / "home"  # of the workers' user: no compiled kernels, no packages
         self.home.mkdir()
         if archive is not None:
             (folder / "environment").mkdir()
             subprocess.run(["tar", "-xzf", archive, "-C", folder / "environment"], check=True)
-        self._start("master", "master.Master", "--port", "0")
+        self.start_master()
+
+    def start_master(self):
+        self._start("master", "master.Master", "--port", self._port)
         self.url = self._awaited("master", r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
 
     def _start(self, name, main, *arguments):
@@ -63,8 +69,14 @@ class Cluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",
             # Executors that cannot start end the program: each attempt unpacks the archive again.
-            "SPARK_DAEMON_JAVA_OPTS": f"{SHORT_LIVED} -Dspark.deploy.maxExecutorRetries=2",
+            "SPARK_DAEMON_JAVA_OPTS": " ".join((SHORT_LIVED, *self._daemon_options())),
         }
+
+    def _daemon_options(self):
+        if self._port == 0:
+            return ("-Dspark.deploy.maxExecutorRetries=2",)
+        stored = {"recoveryMode": "FILESYSTEM", "recoveryDirectory": self.folder / "recovery", "maxExecutorRetries": -1}
+        return [f"-Dspark.deploy.{name}={value}" for name, value in stored.items()]
 
     def log(self, name):
         return (self.folder / f"{name}.log").read_text(errors="replace")
@@ -127,6 +139,15 @@ class Cluster:
         for name, process in self._processes.items():
             found[name] = sorted(pid for pid in _session_of(process.pid) if _is_executor(pid))
         return found
+
+    def all_executors(self):
+        """The executors' process ids."""
+        return [pid for found in self.executors().values() for pid in found]
+
+    def members(self, *names):
+        """The processes of the master or a worker, with all that they have started; without names, of all."""
+        processes = [process for name, process in self._processes.items() if not names or name in names]
+        return [pid for process in processes for pid in _session_of(process.pid)]
 
     def end(self, process):
         """End a submitted program, and remove the folders of its executors, which have an unpacked archive each."""

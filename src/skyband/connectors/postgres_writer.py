@@ -328,12 +328,15 @@ class PostgresWriter:
         return {**defaults, **self._options}
 
     def _once(self, work: Callable[[], T]) -> T:
-        """Run `work` without retries; raise InvalidInputError if it fails."""
+        """Run `work`; raise InvalidInputError if it fails. It is only repeated if an older connection was cut."""
+        had_connection = self._connection is not None
         try:
             return work()
         except SkybandError:
             raise
         except psycopg.Error as error:
+            if had_connection and self._transient_reason(error) is not None:
+                return self._once(work)  # disconnected now
             self._disconnect()
             raise InvalidInputError(f"{self._where} cannot be used: {self._reason(error)}.") from None
 

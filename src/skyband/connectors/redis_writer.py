@@ -273,10 +273,13 @@ class SortedSets:
         return self._client
 
     def _once(self, work: Callable[[], T]) -> T:
-        """Run `work` without retries; raise InvalidInputError if it fails."""
+        """Run `work`; raise InvalidInputError if it fails. It is only repeated if an older connection was cut."""
+        had_connection = self._client is not None
         try:
             return work()
         except (wrong.RedisError, ValueError, TypeError, OSError) as error:
+            if had_connection and self._transient_reason(error) is not None:
+                return self._once(work)  # disconnected now
             self._disconnect()
             raise InvalidInputError(f"{self._where} cannot be used: {self._reason(error)}.") from None
 

@@ -514,3 +514,17 @@ def test_a_check_creates_no_table(sink, database):
     sink().check(BATCH)
     with database.server.connect(database.name) as connection:
         assert connection.execute("SELECT to_regclass('answers')").fetchone()[0] is None
+
+
+def test_a_connection_that_is_cut_before_the_first_batch(database, sink):
+    """Streams start one after another, and connections that wait meanwhile may be cut."""
+    one = sink()
+    one.reach()
+    for work in (lambda: one.check(BATCH), lambda: one.prepare(BATCH), one.holds_rows, one.clear):
+        cut = database.server.execute(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = %s", [database.name]
+        )
+        assert cut[0][0] == 1
+        work()
+    one.take(0, BATCH)
+    assert len(database.rows()) == BATCH.num_rows

@@ -262,3 +262,13 @@ def test_the_newest_window_so_far_is_not_replaced_by_an_older_final_one(sink, cl
         rows = [("all", "a", end, place, id_, float(id_)) for place, id_ in enumerate(mine, 1)]
         one.take(number, answers(rows, final=pa.array([final] * len(mine))))
         assert sorted(ids(client, "skyband:all")) == shown
+
+
+def test_a_connection_that_is_cut_before_the_first_batch(server, client, sink):
+    one = sink()
+    one.reach()
+    for work in (lambda: one.check(BATCH), one.holds_rows, one.clear):
+        assert client.client_kill_filter(_type="normal", skipme=True)
+        work()
+    one.take(0, BATCH)
+    assert client.exists("skyband:all")
