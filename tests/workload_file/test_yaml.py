@@ -130,6 +130,15 @@ def test_bombs_do_not_go_off(problems, bomb):
     assert time.perf_counter() - begin < 300  # all of it would take days
 
 
+@pytest.mark.long
+def test_many_values_are_no_bomb(tmp_path):
+    """Only values that aliases repeat are limited, not those that somebody wrote."""
+    queries = "".join(f"  - {{name: q{number}, k: 1, size: 1 day, by: price}}\n" for number in range(12_000))
+    (tmp_path / "w.yaml").write_text(SHORT[: SHORT.index("queries:")] + "queries:\n" + queries)
+    (workload,) = sb.read_workload(tmp_path / "w.yaml").workloads.values()
+    assert len(workload.queries) == 12_000
+
+
 @pytest.mark.parametrize("number", ["9" * 5000, "0x" + "f" * 5000, "-" + "9" * 5000, "1e" + "9" * 5000, "${N}"])
 def test_numbers_without_end(problems, number):
     found = problems(SHORT.replace("k: 10", f"k: {number}"), {"N": "9" * 5000})

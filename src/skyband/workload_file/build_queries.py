@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -82,9 +83,10 @@ def workloads(
 ) -> dict[str, Workload[Any]]:
     """Return the workload of each stream that has queries. Query names must be unique in the file."""
     names: dict[str, Loc] = {}
+    counts = Counter((one.query.name, one.loc) for one in found)  # a statement can have several queries
     for one in found:
         first = names.setdefault(one.query.name, one.loc)
-        if first != one.loc or sum(other.query.name == one.query.name and other.loc == one.loc for other in found) > 1:
+        if first != one.loc or counts[one.query.name, one.loc] > 1:
             report.add(_key(one, "name", report), taken(one.query.name, report.line_of(first)))
     made = {}
     for stream in streams:

@@ -14,7 +14,7 @@ __all__ = ["DEEPEST", "LARGEST", "Loc", "Place", "Spot", "YamlTree", "plain", "r
 LARGEST = 1_000_000  # bytes of a file
 DEEPEST = 16  # levels of nesting; the keys need five
 _DIGITS = 400  # of a number; longer ones are text
-MOST = 50_000  # values, with aliases expanded
+MOST = 50_000  # values that aliases repeat
 
 Loc = tuple[str | int, ...]
 Scalar = str | int | float | bool | None
@@ -130,10 +130,12 @@ class _Builder:
     def __init__(self, tree: YamlTree, substitute: Callable[[str, Loc], str]) -> None:
         self.tree = tree
         self.substitute = substitute
-        self.count = 0
+        self._built = set[int]()  # nodes
+        self.count = 0  # values that were built before
 
     def build(self, node: yaml.Node, loc: Loc) -> Any:
-        self.count += 1
+        self.count += id(node) in self._built
+        self._built.add(id(node))
         if self.count > MOST or len(loc) > DEEPEST:  # an alias can contain itself
             raise yaml.MarkedYAMLError(
                 problem=f"aliases expand to more than {MOST} values or {DEEPEST} levels", problem_mark=node.start_mark
