@@ -19,6 +19,7 @@ import pyarrow as pa
 
 import skyband as sb
 from skyband.aggregate import open_panes, state_store
+from skyband.aggregate.ordered_shard import in_answer_order
 from skyband.aggregate.reducer import sum_rows
 from skyband.aggregate.shard import merged as merged_totals
 from skyband.incomplete.plan import IncompletePlan
@@ -202,6 +203,36 @@ def aggregate_rows(name: str) -> Case:
     return Case(name, plan, steps, sum_rows, read, aggregate_oracle.answers(queries, rows))
 
 
+def aggregate_count(name: str) -> Case:
+    """Totals, best rows and medians of the last rows of each group."""
+    random = cases.rng("golden", name)
+    queries = [
+        sb.AggregateTopK(
+            name=kind, k=2, size=12, slide=5, aggregate=kind, key="key", value="value", row=kind == "max",
+            share=kind == "sum", partition_by=["g"], origin=1,
+        )
+        for kind in ("sum", "max", "latest")
+    ]  # fmt: skip
+    plan = aggregate_shards.plan_of(queries, grouped=True)
+    rows, position = [], 50 * MS
+    for number in range(160):
+        position += random.choice([0, 0, 300, 1000, 2500, 4000])
+        value = random.choice([0.1, 0.2, -1.0, 1e16])
+        rows.append(aggregate_oracle.Row(position, random.choice("abc"), value, random.choice("xyz"), number))
+
+    def table(part: list[Any]) -> pa.Table:
+        found = pa.Table.from_batches([aggregate_shards.task(part, pa.string(), True)])
+        homes = pa.array(["xyz".index(row.group) % 2 for row in part], pa.int32())
+        return found.set_column(found.column_names.index("home"), "home", homes)
+
+    def read(tables: list[pa.Table]) -> list[Any]:
+        return _sorted(aggregate_shards.told(plan, in_answer_order(plan, 0, tables))) if tables else []
+
+    numbered = [row._replace(position=None) for row in rows]
+    wanted = _sorted(aggregate_oracle.answers(queries, numbered))
+    return Case(name, plan, steps_of(rows, table, name), sum_rows, read, wanted)
+
+
 def aggregate_sketch(name: str) -> Case:
     """Bounds of the totals of keys, by group. They depend on the order of arrival, but not on restarts."""
     random = cases.rng("golden", name)
@@ -303,6 +334,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "topk_changes": lambda: topk("topk_changes", "time", "changes"),
     "aggregate_time": lambda: aggregate("aggregate_time"),
     "aggregate_rows": lambda: aggregate_rows("aggregate_rows"),
+    "aggregate_count": lambda: aggregate_count("aggregate_count"),
     "aggregate_sketch": lambda: aggregate_sketch("aggregate_sketch"),
     "incomplete_time": lambda: incomplete("incomplete_time", "time"),
     "incomplete_count": lambda: incomplete("incomplete_count", "count"),

@@ -43,6 +43,8 @@ def answers(queries, rows: list[Row], *, valued=True, grouped=False, listed_wind
         for group, mine in streams.items():
             stream = [row._replace(position=number) for number, row in enumerate(mine)] if count else mine
             spans = (listed_windows or {}).get(query.name)
+            if spans is None and query.gap is not None:
+                spans = sessions(query.window.gap, query.window.max_length, stream)
             spans = sliding(query.window, stream) if spans is None else spans
             for start, end, ranked in windows(query, stream, spans, first, count):
                 for rank, (score, _, key, name, share) in enumerate(ranked, 1):
@@ -69,6 +71,20 @@ def sliding(window, stream: list[Row]) -> list[tuple[int, int]]:
             ends.add(end)
             end += slide
     return [(end - size, end) for end in sorted(ends)]
+
+
+def sessions(gap: int, most: int | None, stream: list[Row], certain: float = -math.inf) -> list[tuple[int, int]]:
+    """Rows that follow each other within less than `gap`, for less than `most` after the first.
+
+    A session with its first row before `certain` may have begun earlier: it is not cut, and not returned.
+    """
+    found: list[list[int]] = []
+    for at in sorted(row.position for row in stream):
+        if not found or at >= found[-1][1]:
+            found.append([at, at])
+        start = found[-1][0]
+        found[-1][1] = at + gap if most is None or start < certain else min(at + gap, start + most)
+    return [(start, end) for start, end in found if start >= certain]
 
 
 def windows(query, stream: list[Row], spans: list[tuple[int, int]], first: int, count: bool):

@@ -199,21 +199,10 @@ def test_other_families_equal_their_arrays(axis):
         likely = sb.UncertainTopK(k=2, size=size, every=step, by="v", probability="p")
         by_arrays = sb.uncertain.replay(likely, at, column["v"], column["p"], ids=column["id"])
         assert sb.replay(likely, mixed, time="at", id="id").to_pylist() == by_arrays.to_pylist()
-        if axis == "time":
-            for aggregate in ("sum", "count", "min", "max", "avg"):
-                total = sb.AggregateTopK(k=2, size=size, slide=step, key="o", value="v", aggregate=aggregate)
-                by_arrays = sb.aggregate.replay(total, at, column["o"], column["v"])
-                assert sb.aggregate.replay(total, mixed, time="at").to_pylist() == by_arrays.to_pylist()
-
-
-def test_aggregates_over_frames_need_time_windows():
-    query = sb.AggregateTopK(name="top", k=1, size=2, key="who", value="load")
-    with pytest.raises(
-        sb.UnsupportedError, match=r"'top' with a window of 2 rows is not supported.*data frames need time"
-    ):
-        sb.aggregate.replay(query, streams(), time="at")
-    with pytest.raises(sb.UnsupportedError, match="data frames need time windows"):
-        sb.aggregate.Monitor(query, time="at")
+        for aggregate in ("sum", "count", "min", "max", "avg"):
+            total = sb.AggregateTopK(k=2, size=size, slide=step, key="o", value="v", aggregate=aggregate)
+            by_arrays = sb.aggregate.replay(total, at, column["o"], column["v"])
+            assert sb.aggregate.replay(total, mixed, time="at", id="id").to_pylist() == by_arrays.to_pylist()
 
 
 BIG = sb.TopK(name="big", k=1, size="1 second", by="v")

@@ -25,7 +25,8 @@ SCHEMA = "ts timestamp, k string, n int, v double, g string"
 
 
 def query(name, aggregate="sum", **more):
-    asked = {"k": 3, "size": "20 seconds", "slide": "5 seconds", "key": "k", "value": "v", **more}
+    windows = {} if "gap" in more else {"size": "20 seconds", "slide": "5 seconds"}
+    asked = {"k": 3, "key": "k", "value": "v", **windows, **more}
     return sb.AggregateTopK(name=name, aggregate=aggregate, **asked)
 
 

@@ -333,8 +333,8 @@ def test_sql_and_rules():
     assert sb.sql(flink) == sb.TopK(k=3, by="amount", partition_by="user", gap="30 minutes")
     with pytest.raises(sb.SkybandError, match="sessions are those of the ranked groups"):
         sb.sql(flink.replace(" PARTITION BY user,", ","))
-    with pytest.raises(sb.SkybandError, match="is not supported for AggregateTopK queries"):
-        sb.sql("TOPK sum(x), 3 BY KEY k OVER SESSION 30 MINUTES")
+    with pytest.raises(sb.SkybandError, match="is not supported for IncompleteTopK queries"):
+        sb.sql("TOPK sum(x), 3 OBJECT o OVER SESSION 30 MINUTES")
     for fields, message in (
         ({}, "size is missing"),
         ({"max_length": "1 hour"}, "gap is missing"),

@@ -21,9 +21,11 @@ import pyarrow.compute as pc
 from skyband.aggregate.bound_checks import with_bounds, within_bounds
 from skyband.aggregate.query import AggregateTopK
 from skyband.data.arrow import one
+from skyband.data.row_hash import row_hash
 from skyband.errors import UnsupportedError
 from skyband.expressions import compile_expression
 from skyband.queries.workload import Workload
+from skyband.session_windows import SessionWindows
 from skyband.windows import IrregularWindows
 
 __all__ = ["OWN", "by_definition", "decayed_score", "defined_score", "within_bounds"]
@@ -119,6 +121,8 @@ _DEFINED = frozenset(
         "error",
         "counters",
         "half_life",
+        "gap",
+        "max_length",
     ]
 )
 
@@ -265,10 +269,14 @@ def _answers(
         order = np.lexsort([values.to_numpy(), *ids, at])  # by time first; NaN is last
     ranks = [pc.rank(one(column), "ascending", tiebreaker="dense").to_numpy() for column in keys.columns]
     places = np.unique(np.stack(ranks, axis=1).astype(np.int64), axis=0, return_inverse=True)[1].reshape(-1)
+    codes = _codes(groups)
+    if query.axis == "count":
+        ties = row_hash(rows) if id_ is None else _ranks(one(rows[id_]))
+        order, at = _numbered(np.lexsort([places, values.to_numpy(), ties, at]), codes)
     found_rows = [
         (row, end, *found)
-        for inside, end in _windows(at[order], query, newest)
-        for row, *found in _ranked(order[inside], at, _codes(groups), places, values.to_numpy(), query, end)
+        for inside, end in _inside(order, at, codes, query, newest)
+        for row, *found in _ranked(inside, at, codes, places, values.to_numpy(), query, end)
     ]
     chosen = pa.array([row for row, *_ in found_rows], pa.int64())
     returned = chosen if query.row else pa.nulls(len(found_rows), pa.int64())
@@ -277,7 +285,7 @@ def _answers(
     for name, kind in kinds.items():
         columns[name] = groups[name].take(chosen) if name in groups else pa.nulls(len(found_rows), kind)
     ends = pa.array([end for _, end, *_ in found_rows], pa.int64())
-    columns["window_end"] = ends.cast(rows.schema.field(time).type)
+    columns["window_end"] = ends.cast(rows.schema.field(time).type) if query.axis == "time" else ends
     columns["rank"] = pa.array([rank for _, _, rank, *_ in found_rows], pa.int64())
     columns |= {name: one(keys[name]).take(keyed) for name in names}
     columns["score"] = pa.array([score for _, _, _, score, *_ in found_rows], pa.float64())
@@ -309,6 +317,50 @@ def _codes(groups: dict[str, Any]) -> Any:
             mine if codes is None else np.unique(codes * (len(encoded.dictionary) + 1) + mine, return_inverse=True)[1]
         )
     return codes
+
+
+def _numbered(order: Any, codes: Any) -> tuple[Any, Any]:
+    """Return the rows, and the number of each row in its group."""
+    numbers = np.empty(order.size, np.int64)
+    for rows in _by_group(order, codes):
+        numbers[rows] = np.arange(rows.size)
+    return order, numbers
+
+
+def _by_group(order: Any, codes: Any) -> list[Any]:
+    """Return the rows of each group, in their order."""
+    if codes is None or not order.size:
+        return [order]
+    order = order[np.argsort(codes[order], kind="stable")]
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+
+
+def _inside(order: Any, at: Any, codes: Any, query: AggregateTopK, newest: int) -> Iterator[tuple[Any, int]]:
+    """Yield the rows in each window that contains one, in their order, and the window's end."""
+    if isinstance(query.window, SessionWindows):
+        for rows in _by_group(order, codes):
+            yield from _in_sessions(rows, at, query.window)
+        return
+    if query.axis == "time":
+        for inside, end in _windows(at[order], query, newest):
+            yield order[inside], end
+        return
+    for rows in _by_group(order, codes):
+        for inside, end in _windows(at[rows], query, newest):
+            if end <= rows.size:
+                yield rows[inside], end
+
+
+def _in_sessions(rows: Any, at: Any, window: SessionWindows) -> Iterator[tuple[Any, int]]:
+    """Yield the rows of each session of a group, and its end."""
+    mine: list[int] = []
+    for row in rows.tolist():
+        if mine and at[row] >= window.end(int(at[mine[0]]), int(at[mine[-1]])):
+            yield np.array(mine), window.end(int(at[mine[0]]), int(at[mine[-1]]))
+            mine = []
+        mine.append(row)
+    if mine:
+        yield np.array(mine), window.end(int(at[mine[0]]), int(at[mine[-1]]))
 
 
 def _windows(at: Any, query: AggregateTopK, newest: int) -> Iterator[tuple[slice, int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,14 @@ class Cohort:
         for lane in self.lanes.values():
             lane.places = self._places_of(lane.shape)
 
+    def begin_at(self, names: Collection[str], position: int) -> None:
+        """Answer windows of these queries that begin at or after a position: earlier rows are not known."""
+        for at, query in enumerate(self._queries):
+            if query.name in names:
+                self._since[at] = position
+        for lane in self.lanes.values():
+            lane.answer_since(self._starts(lane.shape))
+
     def remove(self, name: str) -> None:
         """Stop answering a query. Lanes without queries are released."""
         for at, query in enumerate(self._queries):
@@ -46,7 +54,7 @@ class Cohort:
                 self._since[at] = NEVER
         for key, lane in list(self.lanes.items()):
             starts = self._starts(lane.shape)
-            lane.engine.answer_since(starts)
+            lane.answer_since(starts)
             if all(start == NEVER for start in starts):
                 del self.lanes[key]
 
@@ -62,7 +70,7 @@ class Cohort:
         if name not in self.lanes:
             shape = AggregateShape(self.members(name, all_grouped))
             lane = executor_of(shape, self._places_of(shape), name == ALL_GROUPS, max(name, -1))
-            lane.engine.answer_since(self._starts(shape))
+            lane.answer_since(self._starts(shape))
             self.lanes[name] = lane
         return self.lanes[name]
 

@@ -217,13 +217,17 @@ class AggregateEngine:
             return
         marks = np.zeros(state.slots.size, bool)
         mark_ladders(state, np.arange(state.tails.shape[0]), marks)
+        if state.clock[IS_OPEN]:  # its partials are not in ladders yet
+            marks[np.arange(state.clock[OPEN_AT], state.clock[TAIL]) & (marks.size - 1)] = True
         used = np.flatnonzero(marks)
         growing = np.flatnonzero(self._query_set.grows != NONE)
         is_alive = state.place[growing] != NONE
-        found = renumber(np.concatenate([state.ids[used].ravel(), state.peak_ids[is_alive].ravel()]))
+        peaks = state.peak_ids[is_alive].ravel() if growing.size else np.empty(0, np.int64)
+        found = renumber(np.concatenate([state.ids[used].ravel(), peaks]))
         split = used.size * self.identified
         state.ids[used] = found[:split].reshape(used.size, self.identified)
-        state.peak_ids[is_alive] = found[split:].reshape(-1, self.identified)
+        if growing.size:
+            state.peak_ids[is_alive] = found[split:].reshape(-1, self.identified)
 
     def answers(self) -> list[EngineAnswers]:
         """Return the answers since the last call."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,12 +12,12 @@ from skyband.aggregate.engine import EngineAnswers, KeyRows
 from skyband.aggregate.item_engine import ItemEngine, codes_of, engine_of
 from skyband.aggregate.shape import AggregateShape
 from skyband.aggregate.window_totals import completed
-from skyband.data.answer_log import RankedWindows, joined
+from skyband.data.answer_log import RankedWindows, chosen, joined
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.key_dictionary import KeyDictionary
-from skyband.kernels.stream import Floats, Ints
+from skyband.kernels.stream import Bools, Floats, Ints
 
-__all__ = ["AggregateExecutor", "KeyBatch", "KeyedAnswers", "ended_by"]
+__all__ = ["AggregateExecutor", "KeyBatch", "KeyedAnswers", "chosen_answers", "ended_by"]
 
 _CHUNK = 1 << 18  # rows: slots are released between chunks only, so this limits the number of slots
 
@@ -41,22 +42,15 @@ class KeyedAnswers(NamedTuple):
 
 def ended_by(answers: KeyedAnswers, last: Ints) -> KeyedAnswers:
     """Return the answers of windows that end at or before the last end of their query."""
-    windows = answers.windows
-    kept = windows.ends <= last[windows.queries]
-    if kept.all():
+    return chosen_answers(answers, answers.windows.ends <= last[answers.windows.queries])
+
+
+def chosen_answers(answers: KeyedAnswers, wanted: Bools) -> KeyedAnswers:
+    """Return the answers of the windows that the mask `wanted` selects."""
+    if wanted.all():
         return answers
-    rows = np.repeat(kept, windows.counts)
-    return KeyedAnswers(
-        RankedWindows(
-            windows.queries[kept],
-            windows.groups[kept],
-            windows.ends[kept],
-            windows.counts[kept],
-            windows.keys[rows],
-            windows.ids[rows],
-        ),
-        answers.rows.filter(pa.array(rows)),
-    )
+    rows = pa.array(np.repeat(wanted, answers.windows.counts))
+    return KeyedAnswers(chosen(answers.windows, wanted), answers.rows.filter(rows))
 
 
 class AggregateExecutor:
@@ -75,6 +69,20 @@ class AggregateExecutor:
     def partials(self) -> int:
         """Number of partials held."""
         return self.engine.partials
+
+    @property
+    def keys(self) -> int:
+        """Number of keys held, counting a key once for each group."""
+        return len(self.book)
+
+    @property
+    def next_end(self) -> int:
+        """End of the next window, NEVER if all windows are empty until more rows arrive."""
+        return self.engine.next_end
+
+    def answer_since(self, starts: Sequence[int]) -> None:
+        """Set, per query, the smallest window start that is answered."""
+        self.engine.answer_since(starts)
 
     def take_in(self, batch: KeyBatch, groups: int, first: int) -> list[KeyedAnswers]:
         """Process rows and return the answers of windows that end at or before the last row."""
@@ -140,6 +148,21 @@ class AggregateExecutor:
         """Codes of the groups with at least one key."""
         self.book.forget()
         return self.book.groups
+
+    def counters(self) -> dict[str, int]:
+        """Return counters of the work done, in partials and keys."""
+        return self.engine.counters()
+
+    def row_ids(self) -> Ints:
+        """Return the ids of the rows that later answers can return."""
+        found = [np.empty(0, np.int64)]
+
+        def note(ids: Ints) -> Ints:
+            found.append(ids.copy())
+            return ids
+
+        self.engine.renumber_rows(note)
+        return np.concatenate(found)
 
     def state(self) -> dict[str, Any]:
         """Return the state for `load`."""

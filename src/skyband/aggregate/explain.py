@@ -25,6 +25,9 @@ _SHOWN = 3  # sets of partials whose panes the second line lists
 
 def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
     """Describe what these queries answer, keep and cost, then each set of partials in detail."""
+    sessions = [query for query in queries if query.window_kind == "session"]
+    if sessions:
+        return _page_with_sessions(queries, sessions, on_spark=on_spark)
     sources = places_by(AggregateTopK.sharing_key, queries)
     lines: list[str] = []
     kept: list[str] = []
@@ -37,6 +40,8 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
         kept.append(f"{counted(panes, 'pane')} of {span}" if panes else "running totals")
         alive = max(query.window.most_alive for query in sharing)
         made = "in every task, before the shuffle" if on_spark else "as rows arrive"
+        if on_spark and sharing[0].axis == "count":
+            made = "in the shard of its group, which gets all rows in order"
         lines += [
             *([""] if number > 1 else []),
             f"partials {number}: of {value or 'the value'} by {', '.join(sharing[0].key_columns) or 'key'}"
@@ -66,6 +71,22 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
         f"{counted(len(sources), 'set')} of partials; queries with the same key, value, filter and groups share one",
     ]
     return "\n".join(head + lines)
+
+
+def _page_with_sessions(queries: Sequence[AggregateTopK], sessions: Sequence[AggregateTopK], *, on_spark: bool) -> str:
+    """Describe session queries, and the others as on their own page."""
+    sets = counted(len({query.sharing_key() for query in sessions}), "set")
+    work = f"Sessions: each row is added once to {sets} of partials"
+    waiting = ", and all rows ahead of the watermark" if on_spark else ""
+    kept = dict.fromkeys(_PER[query.items] for query in sessions)
+    lines = [
+        overview(queries),
+        f"{work}, and is sent to the shard of its group as it is." if on_spark else f"{work}.",
+        f"Memory of sessions: one partial result per {' or '.join(kept)} in each open session{waiting}.",
+        *(f"  {query.name:<13} {query.window_text}, answered when time passes its end" for query in sessions),
+    ]
+    others = [query for query in queries if query.window_kind != "session"]
+    return "\n".join([*lines, "", page(others, on_spark=on_spark)] if others else lines)
 
 
 def _memory(kept: Sequence[str], held: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ not depend on the order in which rows arrive, nor on how they are divided among 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from skyband.aggregate.kernels.extreme_rows import choose_rows
 from skyband.aggregate.kernels.partials import BY_VALUE, NONE, OLDEST
 from skyband.aggregate.plan import ITEM, AggregatePlan
-from skyband.aggregate.shape import EXTREMES
+from skyband.aggregate.shape import EXTREMES, AggregateShape
 from skyband.data.arrow import one
 from skyband.kernels.stream import Floats, Ints
 from skyband.sharding.rows import Grouping, group_rows
 from skyband.windows import ALWAYS, NEVER
 
-__all__ = ["added", "at_name", "extreme_columns", "row_columns"]
+__all__ = ["PartialLayout", "added", "at_name", "extreme_columns", "row_columns"]
 
 
 def at_name(extreme: str) -> str:
@@ -39,27 +39,42 @@ def row_columns(table: pa.Table, extreme: str) -> dict[str, str]:
     return {name.removeprefix(f"{extreme}."): name for name in table.column_names if name.startswith(f"{extreme}.")}
 
 
+class PartialLayout(NamedTuple):
+    """What partials have: the columns of groups and of the key, what queries need, and how rows are ordered."""
+
+    groups: tuple[str, ...]
+    key: str
+    shape: AggregateShape
+    id: str | None  # the column that orders rows with the same time
+    ids_given: bool  # whether it contains ids, not hashes: then it counts before the value
+
+    @classmethod
+    def of(cls, plan: AggregatePlan, scan: int) -> PartialLayout:
+        """Return the layout of the partials of a scan."""
+        return cls(plan.groups[scan], plan.keys[scan], plan.shape(scan), plan.id, plan.ids_given)
+
+
 def extreme_columns(
-    plan: AggregatePlan, extreme: str, codes: Ints, size: int, positions: Ints, values: Floats, rows: pa.Table
+    layout: PartialLayout, extreme: str, codes: Ints, size: int, positions: Ints, values: Floats, rows: pa.Table
 ) -> dict[str, pa.Array]:
     """Return the columns of an extreme: its value, position and row for each code below `size`.
 
     `values` are signed. `rows` has the columns to return, and the one that orders rows with the same time.
     """
-    ids = None if plan.id is None else one(rows[plan.id])
-    places = _best(EXTREMES[extreme], codes, size, positions, values, ids, plan.ids_given)
+    ids = None if layout.id is None else one(rows[layout.id])
+    places = _best(EXTREMES[extreme], codes, size, positions, values, ids, layout.ids_given)
     columns = {extreme: pa.array(values[places]), at_name(extreme): pa.array(positions[places])}
     chosen = rows.take(pa.array(places))
     return columns | {f"{extreme}.{name}": one(chosen[name]) for name in rows.column_names}
 
 
-def added(plan: AggregatePlan, scan: int, table: pa.Table) -> pa.Table:
-    """Add up partials of a scan with the same group, key and pane.
+def added(layout: PartialLayout, table: pa.Table) -> pa.Table:
+    """Add up partials with the same group, key and pane.
 
     Sums are integers that wrap around, so they do not depend on the order of addition. A table may lack a column that
     others have, which is then null in its partials.
     """
-    names, shape = [*plan.groups[scan], plan.keys[scan], "pane"], plan.shape(scan)
+    names, shape = [*layout.groups, layout.key, "pane"], layout.shape
     names += [ITEM] if ITEM in table.column_names else []
     grouping = group_rows(table, names)
     if grouping.size == table.num_rows:
@@ -70,7 +85,7 @@ def added(plan: AggregatePlan, scan: int, table: pa.Table) -> pa.Table:
     identified = shape.extremes if shape.identified else ()
     for extreme in identified:
         if extreme in table.column_names:
-            columns |= _best_partials(plan, table, extreme, grouping)
+            columns |= _best_partials(layout, table, extreme, grouping)
     for name in table.column_names:
         column = one(table[name])
         if name in names:
@@ -83,7 +98,7 @@ def added(plan: AggregatePlan, scan: int, table: pa.Table) -> pa.Table:
     return pa.table({name: columns[name] for name in table.column_names if name in columns})
 
 
-def _best_partials(plan: AggregatePlan, table: pa.Table, extreme: str, grouping: Grouping) -> dict[str, pa.Array]:
+def _best_partials(layout: PartialLayout, table: pa.Table, extreme: str, grouping: Grouping) -> dict[str, pa.Array]:
     """Return the columns of an extreme of the best partial for each code."""
     compared = EXTREMES[extreme]
     rows = row_columns(table, extreme)
@@ -95,8 +110,8 @@ def _best_partials(plan: AggregatePlan, table: pa.Table, extreme: str, grouping:
         if at_name(extreme) in names
         else np.full(table.num_rows, missing)
     )
-    ids = one(table[rows[plan.id]]) if plan.id in rows else None
-    places = pa.array(_best(compared, grouping.codes, grouping.size, ats, values, ids, plan.ids_given))
+    ids = one(table[rows[layout.id]]) if layout.id in rows else None
+    places = pa.array(_best(compared, grouping.codes, grouping.size, ats, values, ids, layout.ids_given))
     return {name: one(table[name]).take(places) for name in names}
 
 

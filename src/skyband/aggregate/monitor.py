@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -34,8 +34,9 @@ from skyband.queries.families import FAMILIES
 from skyband.queries.sharing import places_by
 from skyband.queries.windowed import refuse_past_landmark
 from skyband.queries.workload import Workload
+from skyband.session_windows import SessionWindows
 from skyband.snapshot import StateFormat
-from skyband.windows import ALWAYS
+from skyband.windows import ALWAYS, NEVER
 
 __all__ = ["Monitor", "replay"]
 
@@ -118,6 +119,25 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         """Number of partials held: one per key and pane that a window still needs."""
         return sum(lane.partials for _, lane in self._lanes())
 
+    def row_ids(self) -> Ints:
+        """Return the ids of the rows that later answers can return; some of them more than once."""
+        return np.concatenate([np.empty(0, np.int64), *(lane.row_ids() for _, lane in self._lanes())])
+
+    @property
+    def next_end(self) -> int:
+        """A position before which no window ends without further rows; NEVER if there is none."""
+        return min((lane.next_end for _, lane in self._lanes()), default=NEVER)
+
+    def begin_at(self, names: Collection[str], position: int) -> None:
+        """Answer windows of these queries that begin at or after a position: earlier rows are not known."""
+        for cohort in self._cohorts:
+            cohort.begin_at(names, position)
+
+    def groups_in_use(self) -> list[Any]:
+        """Return the groups that later answers can be of, and of pending ones; on a count axis all groups."""
+        self._forget_groups()
+        return [] if self._intake.groups is None else self._intake.groups.values
+
     def push(
         self,
         positions: Any,
@@ -198,7 +218,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             [query.name for query in queries],
             [query.window.longest for query in queries],
             [query.ascending for query in queries],
-            starts=None if all_sliding(queries) else partial(starts_of, queries),
+            starts=None if all_sliding(queries) else partial(starts_of, queries),  # sessions have their own
         )
         windows, rows = _concatenated(pending, wanted.empty_table())
 
@@ -230,10 +250,10 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
 
     def _counters(self) -> dict[str, Any]:
         counters = ("partials", "entered", "left", "scored", "unrankable")
-        work = [lane.engine.counters() for _, lane in self._lanes()]
+        work = [lane.counters() for _, lane in self._lanes()]
         return {
             "groups": self._forget_groups(),
-            "keys": sum(len(lane.book) for _, lane in self._lanes()),
+            "keys": sum(lane.keys for _, lane in self._lanes()),
             **{name: sum(done[name] for done in work) for name in counters},
             **evictions(lane for _, lane in self._lanes()),
         }
@@ -415,7 +435,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         self._put_aside()
         self._workload = after
         self._begin([query], since)
-        if newest is not None:
+        if newest is not None and query.window_kind != "session":  # each group has its own sessions
             self._valid_from[query.name] = query.window.first_end_from(since)
 
     def _remove(self, name: str, after: Workload[AggregateTopK]) -> None:
@@ -504,7 +524,9 @@ def _with_deletes(checked: Checked, deleted: Any) -> Checked:
 
 
 def _partials_of(query: AggregateTopK) -> Any:
-    """What partials contain that are not those of other queries: items, counters of a sketch, or how rows decay."""
+    """What partials contain that are not those of other queries: items, counters, decaying rows, rows of sessions."""
+    if isinstance(query.window, SessionWindows):
+        return query.items, query.window
     return query.scan_key()[1] if query.sketched else (query.items, query.decay)
 
 

@@ -10,6 +10,8 @@ from operator import itemgetter
 import pyarrow as pa
 
 from skyband.aggregate.combiner import add_partials
+from skyband.aggregate.ordered_rows import POSITION
+from skyband.aggregate.ordered_shard import in_answer_order
 from skyband.aggregate.plan import AggregatePlan
 from skyband.aggregate.reducer import panes_of, sum_rows
 from skyband.aggregate.shard import merged
@@ -17,12 +19,13 @@ from skyband.kernels.stream import Ints
 from skyband.sharding.bounded_input import complete_windows
 from skyband.sharding.pipeline import LocalAnswers, ShardPipeline
 from skyband.sharding.reported_answers import compared
+from skyband.sharding.rows import positions_of
 
 __all__ = ["PIPELINE"]
 
 
 def _positions(plan: AggregatePlan, table: pa.Table) -> Ints:
-    return panes_of(table)
+    return panes_of(table) if "pane" in table.column_names else positions_of(table, POSITION)
 
 
 def _merge(plan: AggregatePlan, answers: LocalAnswers, kinds: pa.Schema) -> Iterator[pa.Table]:
@@ -35,7 +38,8 @@ def _merge(plan: AggregatePlan, answers: LocalAnswers, kinds: pa.Schema) -> Iter
 
 
 def _ranked(plan: AggregatePlan, scan: int, table: pa.Table, kinds: pa.Schema) -> pa.Table:
-    return merged(plan, scan, [table]).cast(kinds)
+    merge = in_answer_order if plan.is_ordered(scan) else merged
+    return merge(plan, scan, [table]).cast(kinds)
 
 
 PIPELINE = ShardPipeline(sum_rows, _positions, _merge, end="end", reduce_again=add_partials)

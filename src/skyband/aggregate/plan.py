@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from skyband.aggregate.query import AggregateTopK, Items
 from skyband.queries.answer_schema import AnswerColumn
 from skyband.queries.sharing import places_by
+from skyband.session_windows import SessionWindows
 from skyband.sharding.plan import ShardPlan
 from skyband.sharding.row_source import HIDDEN, plain
 
@@ -85,6 +86,7 @@ class AggregateScan(NamedTuple):
     places: tuple[int, ...]
     delete: str | None = None
     decay: tuple[int, str] | None = None  # the half-life, and what decays
+    session: SessionWindows | None = None  # None: all other windows
 
     @property
     def value(self) -> str | None:
@@ -171,6 +173,17 @@ class AggregatePlan(ShardPlan):
         """The queries by scan."""
         return scans_of(self.queries)
 
+    def is_ordered(self, scan: int) -> bool:
+        """Whether a scan needs the rows of a group in order, in one shard: their numbers or gaps define its windows.
+
+        Other scans need partials of keys, which are in different shards.
+        """
+        return self.axis == "count" or self.scans[scan].session is not None
+
+    def shard_part(self, number: int) -> str:
+        """The module with the class of a shard."""
+        return "ordered_shard" if self.is_ordered(number // self.shards) else "shard"
+
     def has_deletes(self, scan: int) -> bool:
         """Whether rows of a scan can delete their keys."""
         return self.scans[scan].delete is not None
@@ -184,7 +197,11 @@ class AggregatePlan(ShardPlan):
     def scan_names(self) -> list[tuple[Any, ...]]:
         """What the scans read; one without deletes has the name that it had before there were deletes."""
         more = [[scan.delete] if scan.decay is None else [scan.delete, scan.decay] for scan in self.scans]
-        return [(*scan[:4], *([] if last == [None] else last)) for scan, last in zip(self.scans, more, strict=True)]
+        names = [(*scan[:4], *([] if last == [None] else last)) for scan, last in zip(self.scans, more, strict=True)]
+        return [
+            name if scan.session is None else (*name, "session", scan.session.gap, scan.session.max_length)
+            for name, scan in zip(names, self.scans, strict=True)
+        ]
 
     @property
     def units(self) -> int:

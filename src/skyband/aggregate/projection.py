@@ -18,7 +18,13 @@ from skyband.aggregate.plan import (
 from skyband.aggregate.query import AggregateTopK
 from skyband.errors import InvalidQueryError
 from skyband.queries.families import FAMILIES
-from skyband.sharding.projection import Projection, ProjectionRequest, answer_fields
+from skyband.sharding.projection import (
+    WHOLE,
+    Projection,
+    ProjectionRequest,
+    answer_fields,
+    refuse_session_changes,
+)
 from skyband.sharding.row_source import HIDDEN, RowSource, plain
 
 __all__ = ["project", "taken"]
@@ -37,6 +43,7 @@ def taken(request: ProjectionRequest) -> tuple[str, ...]:
 def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projection:
     """Check the workload against the columns of `source`, and list what is computed from a row."""
     queries = request.workload.queries
+    refuse_session_changes(queries, request)
     at = source.column(source.time(request.time))
     scans = scans_of(queries)
     groups = [_groups(source, scan, queries[scan.places[0]]) for scan in scans]
@@ -73,7 +80,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     columns |= {name: source.without_nan(column) for found in groups for name, column in found.items()}
     for number, scan in enumerate(scans):
         columns |= _row_columns(source, scan, number, plan, keys[number], [columns[name] for name in groups[number]])
-    bound = source.kind_of(at)
+    bound = source.kind_of(at) if plan.axis == "time" else WHOLE
     own = dict(zip(plan.parts or ("key",), map(source.kind_of, keys[0]), strict=True))
     fields = answer_fields(
         request.columns(_SCHEMA.with_keys(plan.parts)),
@@ -117,7 +124,9 @@ def _id(
     source: RowSource[Any, Any], request: ProjectionRequest, returned: Mapping[str, str]
 ) -> tuple[str | None, dict[str, Any]]:
     """Return the name of the column that orders rows with the same time, and the column if it is not returned."""
-    if not any(query.identified for query in request.workload) or (request.id is None and not returned):
+    numbered = request.workload.axis == "count"  # rows are numbered by time and id
+    identified = any(query.identified for query in request.workload) and (request.id is not None or bool(returned))
+    if not numbered and not identified:
         return None, {}
     if request.id is not None and (found := source.id(request.id)) in returned.values():
         return next(new for new, old in returned.items() if old == found), {}
@@ -193,5 +202,8 @@ def _row_columns(
         columns[str(plan.values[number])] = source.replaced(deletes, math.nan, value)
         counts = source.replaced(deletes, source.counts(keys, None), counts)
     columns[plan.wanted[number]] = source.filtered(counts, scan.where, query)
-    columns[plan.homes[number]] = source.home([*groups, *named], plan.shards)
+    if plan.is_ordered(number):  # all keys of a group, and all rows without groups, in one shard
+        columns[plan.homes[number]] = source.home(groups or named, plan.shards if groups else 1)
+    else:
+        columns[plan.homes[number]] = source.home([*groups, *named], plan.shards)
     return columns

@@ -22,7 +22,9 @@ from skyband.queries.fields import (
     checked_k,
     checked_name,
 )
+from skyband.queries.window_fields import NO_SIZE
 from skyband.queries.windowed import WINDOW_FIELDS, WindowedQuery
+from skyband.session_windows import SessionWindows
 from skyband.sql import writer
 from skyband.windows import Windows
 
@@ -152,6 +154,10 @@ class AggregateTopK(WindowedQuery):
         quarters or years. `week_start` is the first day of a week, ``"monday"`` unless given.
     cumulative
         Windows grow: they start with each `size` and end every `slide` ("so far today", Flink's CUMULATE).
+    gap, max_length
+        Session windows instead of `size` and `slide`: in each group, a session contains the rows that follow each other
+        within less than `gap`, for less than `max_length` after its first row. Each group has its own sessions. Not
+        with ``method="sketch"`` and `half_life`.
 
     Examples
     --------
@@ -168,7 +174,7 @@ class AggregateTopK(WindowedQuery):
 
     name: str = "topk"
     k: int
-    size: str | timedelta | int | None
+    size: str | timedelta | int | None = NO_SIZE
     slide: str | timedelta | int | None = None
     key: str | Iterable[str] | None = None
     aggregate: Aggregate = "sum"
@@ -192,6 +198,8 @@ class AggregateTopK(WindowedQuery):
     week_start: str | None = None
     cumulative: bool = False
     half_life: str | timedelta | None = None
+    gap: str | timedelta | None = None
+    max_length: str | timedelta | None = None
     axis: Axis = field(init=False, compare=False)
     window: Windows = field(init=False, compare=False)
     conditions: tuple[Condition, ...] = field(init=False, compare=False)  # of `having`
@@ -210,6 +218,8 @@ class AggregateTopK(WindowedQuery):
             _reject_missing_value(f"having={self.having!r}", [condition.aggregate for condition in conditions])
         windowed = self._windowed()
         half_life = checked_half_life(self.half_life, windowed["axis"])
+        if self.gap is not None:
+            self._refuse_of_sessions()
         if half_life is not None:
             self._refuse_other_decays(aggregate, windowed["window"], parse_duration(half_life, field="half_life"))
         self._settle(
@@ -236,6 +246,20 @@ class AggregateTopK(WindowedQuery):
             }
         )
         self._settle(checked_sketch(self))
+
+    def _refuse_of_sessions(self) -> None:
+        """Reject what needs the pane of a row when it arrives, which a session does not have."""
+        if self.method != "exact":
+            raise InvalidQueryError(
+                f"method={self.method!r} and gap={self.gap!r} cannot be combined: a sketch summarizes the rows of a "
+                "pane, and which session a row belongs to is known later. Omit method=, or use windows with a size."
+            )
+        if self.half_life is not None:
+            raise InvalidQueryError(
+                f"half_life={self.half_life!r} and gap={self.gap!r} cannot be combined: exact totals are weighted "
+                "relative to the window's end, of which a session has none before it ends. Omit half_life=, or use "
+                "windows with a size."
+            )
 
     def _refuse_other_decays(self, aggregate: str, window: Windows, half_life: int) -> None:
         """Reject what has no decayed total."""
@@ -413,7 +437,7 @@ class AggregateTopK(WindowedQuery):
         """Return the fields that must be equal for queries to share partials: key, value, filter, groups and deletes.
 
         A key of one column is its text. Stored states name their scans by it. With the value is named what is counted
-        for each key, if anything is: such queries have separate partials.
+        for each key, if anything is: such queries have separate partials. So have sessions.
         """
         key = self.key_columns
         one = key if len(key) > 1 else (key or (None,))[0]
@@ -421,6 +445,8 @@ class AggregateTopK(WindowedQuery):
         if self.sketched:
             value = (f"{self.aggregate} of {self.most_counters}", self.value)
         shared = (one, value, self.where, tuple(self.partition_by))
+        if isinstance(self.window, SessionWindows):
+            return (*shared, self.delete, None, self.window)
         if self.decay is not None:
             return (*shared, None, self.decay)
         return shared if self.delete is None else (*shared, self.delete)

@@ -10,18 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.aggregate.addends import Addends
-from skyband.aggregate.decay import Decay
-from skyband.aggregate.extreme_rows import extreme_columns
+from skyband.aggregate.extreme_rows import PartialLayout
 from skyband.aggregate.item_engine import codes_of
-from skyband.aggregate.kernels.sums import sum_up
+from skyband.aggregate.ordered_rows import POSITION, ordered_rows
 from skyband.aggregate.panes import IrregularPanes, LatticePanes
+from skyband.aggregate.partial_columns import partial_columns
 from skyband.aggregate.plan import ITEM, AggregatePlan
 from skyband.aggregate.sketches import refuse_other_weights
 from skyband.data.arrow import one
 from skyband.data.composite_key import packed_keys
 from skyband.data.key_dictionary import key_column
-from skyband.kernels.stream import Floats, Ints
+from skyband.kernels.stream import Ints
 from skyband.sharding.envelope import Envelope, Note, refuse_non_positions
 from skyband.sharding.rows import group_rows
 from skyband.windows import ALWAYS, AXIS_LIMIT, NEVER
@@ -81,7 +80,9 @@ def sum_rows(plan: AggregatePlan, batches: Iterable[pa.RecordBatch], _timely: in
             newest = max(newest, pc.max(timed[plan.time]).as_py())
         counts += table.num_rows, _dropped_rows(plan, table)
         for scan in range(len(plan.scans)):
-            yield from _summed(plan, scan, timed, firsts[scan])
+            yield from (
+                _listed(plan, scan, timed) if plan.is_ordered(scan) else _summed(plan, scan, timed, firsts[scan])
+            )
     if not counts[0]:
         return
     for scan, found in enumerate(firsts):
@@ -112,6 +113,13 @@ def _dropped_rows(plan: AggregatePlan, table: pa.Table) -> int:
     return int(pc.sum(dropped).as_py() or 0)
 
 
+def _listed(plan: AggregatePlan, scan: int, table: pa.Table) -> Iterator[Envelope]:
+    """Yield the rows of a scan that needs them in order."""
+    for shard, rows in ordered_rows(plan, scan, table):
+        note = AggregateNote(ALWAYS, int(pc.min(rows[POSITION]).as_py()))
+        yield Envelope(scan * plan.shards + shard, rows, note, 0, 0, 0)
+
+
 def _summed(plan: AggregatePlan, scan: int, table: pa.Table, firsts: dict[int, int]) -> Iterator[Envelope]:
     """Yield the partials of one scan, one table per shard. Update `firsts`: pane end to its first position."""
     table = table.filter(table[plan.wanted[scan]]).combine_chunks()
@@ -136,52 +144,20 @@ def _summed(plan: AggregatePlan, scan: int, table: pa.Table, firsts: dict[int, i
     values = np.empty(0) if name is None else _array(table[name], np.float64)
     if shape.counters is not None:
         refuse_other_weights(values, f"value={shape.queries[0].value!r}")
-    lasts = np.full(samples.size, ALWAYS)
-    extremes = np.full((samples.size, len(shape.extremes)), -np.inf)
-    signs = shape.query_set(0).signs
-    if shape.decay is None:
-        bits = values.view(np.int64)
-        addends = Addends(shape.reduced_powers).holding(bits)
-        adds = np.zeros((samples.size, addends.width), np.int64)
-        summed = signs[:0] if shape.identified else signs
-        sum_up(codes, positions, values, bits, addends.low, addends.powers, summed, adds, lasts, extremes)
-    else:
-        values = np.ones(positions.size) if shape.counts_decayed else values
-        addends, adds = _decayed_sums(shape.decay, codes, positions, values, lasts)
     rows = table.select([*plan.groups[scan], *plan.key_fields(scan), *counted]).take(pa.array(samples))
     columns = {column: one(rows[column]) for column in (*plan.groups[scan], *counted)}
     parts = [one(rows[column]) for column in plan.key_fields(scan)]
     columns[plan.keys[scan]] = packed_keys(parts) if plan.parts else parts[0]
-    columns |= {"pane": pa.array(together.marks(panes[samples])), "last": pa.array(lasts)}
-    columns |= {column: pa.array(adds[:, place]) for place, column in enumerate(addends.names)}
-    if shape.identified:
-        row_columns = table.select(list(plan.row_fields))
-        for extreme, sign in zip(shape.extremes, signs.tolist(), strict=True):
-            columns |= extreme_columns(plan, extreme, codes, samples.size, positions, sign * values, row_columns)
-    else:
-        columns |= {extreme: pa.array(extremes[:, place]) for place, extreme in enumerate(shape.extremes)}
+    columns |= {"pane": pa.array(together.marks(panes[samples]))}
+    layout = PartialLayout.of(plan, scan)
+    row_columns = table.select(list(plan.row_fields)) if shape.identified else table
+    columns |= partial_columns(layout, codes, samples.size, positions, values, row_columns)
     partials = pa.table(columns)
     homes = _array(table[plan.homes[scan]], np.int64)[samples]
     for shard in np.unique(homes).tolist():
         mine = partials.take(pa.array(np.flatnonzero(homes == shard)))
         note = AggregateNote(ALWAYS, int(panes_of(mine).min()))
         yield Envelope(scan * plan.shards + shard, mine, note, 0, 0, 0)
-
-
-def _decayed_sums(decay: Decay, codes: Ints, positions: Ints, values: Floats, lasts: Ints) -> tuple[Addends, Any]:
-    """Return the sums of weighted rows by code, and the limbs that they have; update the newest positions."""
-    weighted, epochs = decay.weighted(values, positions)
-    order = np.argsort(epochs, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(epochs[order])) + 1)
-    bits, addends = weighted.view(np.int64), Addends(1)
-    for part in parts:
-        found = Addends(1).holding(bits[part])
-        addends = addends.joined(found._replace(low=found.low + int(epochs[part[0]])) if found.limbs else found)
-    adds, none = np.zeros((lasts.size, addends.width), np.int64), np.empty((lasts.size, 0))
-    for part in parts:
-        columns = (codes[part], positions[part], weighted[part], bits[part])
-        sum_up(*columns, addends.low - int(epochs[part[0]]), 1, np.empty(0), adds, lasts, none)
-    return addends, adds
 
 
 def _coded(table: pa.Table, columns: list[str], panes: Ints) -> tuple[Ints, Ints]:

@@ -10,14 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.aggregate.addends import Addends
-from skyband.aggregate.extreme_rows import added, at_name, row_columns
+from skyband.aggregate.answer_table import ROW, answer_table, tuples_of
+from skyband.aggregate.extreme_rows import PartialLayout, added, row_columns
 from skyband.aggregate.item_engine import ItemEngine, engine_of
 from skyband.aggregate.kernels.partials import NEVER, NONE
-from skyband.aggregate.kernels.totals import Partials
 from skyband.aggregate.key_panes import KeyPanes
 from skyband.aggregate.open_panes import OpenPanes
 from skyband.aggregate.open_sketches import ClosedSketch
-from skyband.aggregate.plan import ITEM, AggregatePlan, is_key_name, own_name
+from skyband.aggregate.partial_columns import column_of, numbers_of, partials_of
+from skyband.aggregate.plan import ITEM, AggregatePlan, is_key_name
 from skyband.aggregate.query import AggregateTopK
 from skyband.aggregate.reducer import AggregateNote, pane_ends
 from skyband.aggregate.row_store import RowStore
@@ -26,13 +27,10 @@ from skyband.aggregate.sketched_panes import BOUND, BOUNDS, SketchedPanes, merge
 from skyband.aggregate.state_store import StateStore, packed, unpacked
 from skyband.aggregate.window_totals import window_totals
 from skyband.data.arrow import from_bytes, one, to_bytes
-from skyband.data.composite_key import unpacked_keys
 from skyband.data.key_dictionary import KeyDictionary, key_column, restored
 from skyband.data.window_bounds import all_sliding, last_ends, starts_of
 from skyband.errors import InvalidInputError, SnapshotError
-from skyband.expressions.types import arrow_type
 from skyband.kernels.stream import Floats, Ints
-from skyband.queries.families import FAMILIES
 from skyband.queries.windowed import refuse_past_landmark
 from skyband.sharding.rows import group_rows
 from skyband.sharding.shard import Segments, Shard, Tally
@@ -42,7 +40,6 @@ from skyband.windows import ALWAYS, AXIS_LIMIT
 __all__ = ["SHARD", "AggregateShard", "merged"]
 
 _HELD = "held."  # prefix of the columns with the exact sums of a key, or of all keys if the key is null
-_ROW = "row."  # prefix of the columns of returned rows, in answers of shards
 
 
 def _from_version_2(saved: dict[str, Any]) -> dict[str, Any]:
@@ -112,10 +109,10 @@ class AggregateShard(Shard):
         table = pa.concat_tables(arrived, promote_options="default").combine_chunks()
         timely = pane_ends(table, self._panes) > limit
         if not timely.all():
-            late = int(_numbers(table["count"])[~timely].sum())
+            late = int(numbers_of(table["count"])[~timely].sum())
             if self.plan.refuse_late:
                 raise InvalidInputError(
-                    f"a row at {int(_numbers(table['last'])[~timely].min())} is behind the watermark {limit} "
+                    f"a row at {int(numbers_of(table['last'])[~timely].min())} is behind the watermark {limit} "
                     "(microseconds), and late='refuse'. Use late='count' or a longer watermark."  # words: allow
                 )
             table = table.filter(pa.array(timely))
@@ -171,9 +168,9 @@ class AggregateShard(Shard):
         self._kinds = pa.schema([table.schema.field(column) for column in (*self._columns, name)])
         shape = self._engine.shape
         if shape.identified:  # the rows of extremes are compared here: the engine does not see their ids
-            panes = pa.array(self._panes.marks_of(_numbers(table["pane"])))
+            panes = pa.array(self._panes.marks_of(numbers_of(table["pane"])))
             table = table.set_column(table.column_names.index("pane"), "pane", panes)
-            table = added(self.plan, self.scan, table)
+            table = added(PartialLayout.of(self.plan, self.scan), table)
         table = table.take(pc.sort_indices(table["pane"]))
         codes = self._group_codes(table) if self._columns else None
         slots = self._book.slots_of(key_column(one(table[name])).stored, codes)
@@ -181,25 +178,15 @@ class AggregateShard(Shard):
             self._follow_keys(self._key_panes, table, slots)
         if isinstance(self._engine, ItemEngine):
             slots = self._engine.slots_of(key_column(one(table[ITEM])).stored, slots)
-        addends = Addends(shape.powers).named_in(table.column_names)
-        adds = [_numbers(_column(table, column, 0)) for column in addends.names]
-        extremes = [_numbers(_column(table, column, -np.inf)) for column in shape.extremes]
-        partials = Partials(
-            slots=slots,
-            positions=_numbers(table["last"]),
-            lows=_numbers(table["pane"]),
-            adds=np.stack(adds, axis=1),
-            extremes=np.stack(extremes, axis=1) if extremes else np.empty((table.num_rows, 0)),
-            **self._extreme_rows(table),
-        )
+        partials, addends = partials_of(shape, table, slots, lambda extreme: self._added_rows(table, extreme))
         self._engine.take_partials(partials, addends, self._book.keys, max(1, len(self._groups)), self._first)
 
     def _follow_keys(self, keys: KeyPanes, table: pa.Table, slots: Ints) -> None:
         """Count unknown deletes, and reject more keys in a window than its query allows."""
-        marks, values = _numbers(table["pane"]), np.zeros(table.num_rows)
+        marks, values = numbers_of(table["pane"]), np.zeros(table.num_rows)
         if self.plan.has_deletes(self.scan):
-            values = _numbers(_column(table, "latest", -np.inf))
-            self._unknown_deletes += keys.unknown_deletes(slots, marks, values, _numbers(table["count"]))
+            values = numbers_of(column_of(table, "latest", -np.inf))
+            self._unknown_deletes += keys.unknown_deletes(slots, marks, values, numbers_of(table["count"]))
         limited = [(query, most) for query, most in self._limited if len(self._book) > most]
         if not limited:
             keys.take(slots, marks, values)
@@ -235,17 +222,6 @@ class AggregateShard(Shard):
         self._sketches.forget(sketch.mark)
         return found
 
-    def _extreme_rows(self, table: pa.Table) -> dict[str, Any]:
-        """Return the positions and the numbers of the rows of extremes."""
-        names = self._engine.shape.extremes if self._engine.identified else ()
-        ats = [_numbers(_column(table, at_name(name), ALWAYS)) for name in names]
-        numbers = [self._added_rows(table, name) for name in names]
-        nothing = np.empty((table.num_rows, 0), np.int64)
-        return {
-            "ats": np.stack(ats, axis=1) if names else nothing,
-            "ids": np.stack(numbers, axis=1) if names else nothing,
-        }
-
     def _added_rows(self, table: pa.Table, extreme: str) -> Ints:
         """Store the rows of an extreme, if answers return them, and return their numbers."""
         found = {
@@ -279,7 +255,7 @@ class AggregateShard(Shard):
         grouping = group_rows(table, self._columns)
         samples = table.select(list(self._columns)).take(pa.array(grouping.samples))
         found = np.empty(grouping.size, np.int64)
-        for place, group in enumerate(_tuples(samples)):
+        for place, group in enumerate(tuples_of(samples)):
             code = self._codes.setdefault(group, len(self._groups))
             if code == len(self._groups):
                 self._groups.append(group)
@@ -306,7 +282,7 @@ class AggregateShard(Shard):
                 returned = np.array([query.row for query in self._engine.shape.queries])[windows.queries]
                 numbers = np.where(np.repeat(returned, windows.counts), more["row"], NONE)
                 rows = self._rows.take(numbers)
-                columns |= {f"{_ROW}{name}": one(rows[name]) for name in rows.column_names}
+                columns |= {f"{ROW}{name}": one(rows[name]) for name in rows.column_names}
             columns[names[-1]] = restored(self._book.values(windows.ids), self._kinds.field(names[-1]).type)
             columns["score"] = pa.array(windows.keys)
             columns |= {f"{BOUND}{name}": pa.array(more[name]) for name in BOUNDS if name in more}
@@ -321,7 +297,7 @@ class AggregateShard(Shard):
         if self.clock <= self.reached or all_sliding(queries):
             return table
         last = last_ends(self.plan.queries, self.newest)
-        return table.filter(pa.array(_numbers(table["end"]) <= last[_numbers(table["query"])]))
+        return table.filter(pa.array(numbers_of(table["end"]) <= last[numbers_of(table["query"])]))
 
     def _group_table(self, groups: list[tuple[Any, ...]]) -> pa.Table:
         kinds = self._kinds or pa.schema([])
@@ -383,7 +359,7 @@ class AggregateShard(Shard):
             kinds = pa.ipc.read_schema(pa.py_buffer(saved["kinds"]))
             self._kinds = kinds.set(len(kinds) - 1, kinds.field(-1).with_name(self.plan.keys[self.scan]))
         if saved["groups"] is not None:
-            self._groups = list(_tuples(from_bytes(saved["groups"])))
+            self._groups = list(tuples_of(from_bytes(saved["groups"])))
             self._codes = {group: code for code, group in enumerate(self._groups)}
         book = {**saved["book"], **{name: saved["book"][name].astype(np.int64) for name in ("slots", "groups")}}
         self._book.load(book, one(from_bytes(saved["keys"])["key"]))
@@ -420,7 +396,7 @@ def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Tab
     table = pa.concat_tables(tables, promote_options="default").combine_chunks()
     groups, key = plan.groups[scan], plan.keys[scan]
     windows = group_rows(table, ["query", *groups, "end"]).codes
-    ends, queries = _numbers(table["end"]), _numbers(table["query"])
+    ends, queries = numbers_of(table["end"]), numbers_of(table["query"])
     # Windows are numbered by their first row; sorting by end and query first gives the order of the answers.
     order = pc.sort_indices(
         table.append_column("window", pa.array(windows)),
@@ -442,37 +418,20 @@ def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Tab
     best = ranks <= ks[queries[order]]
     order, ranks = order[best], ranks[best]
     directions = np.array([-1.0 if query.ascending else 1.0 for query in plan.queries])
-    scores, shares = _numbers(table["score"])[order] * directions[queries[order]], np.full(order.size, np.nan)
+    scores, shares = numbers_of(table["score"])[order] * directions[queries[order]], np.full(order.size, np.nan)
     if (decay := plan.shape(scan).decay) is not None:
         scores = decay.as_of(scores, ends[order])
     if plan.shape(scan).totals:
         order, ranks, scores, shares = _with_totals(plan, scan, table, windows, all_keys, order, ranks, scores)
-    chosen = table.take(pa.array(order))
-    bound = pa.timestamp("us", "UTC" if plan.utc else None)
-    columns: dict[str, Any] = {
-        "query": pa.array([query.name for query in plan.queries], pa.string()).take(pa.array(queries[order]))
-    }
-    for name in plan.group_columns:
-        columns[name] = one(chosen[name]) if name in groups else _row_column(chosen, own_name(name))
     found = {
         "score": pa.array(scores),
         "share": pa.array(shares, mask=np.isnan(shares)),
-        "window_start": pa.array(starts_of(plan.queries, queries[order], ends[order])).cast(bound),
-        "window_end": pa.array(ends[order]).cast(bound),
+        "window_start": pa.array(starts_of(plan.queries, queries[order], ends[order])),
+        "window_end": pa.array(ends[order]),
         "rank": pa.array(ranks.astype(np.int32)),
-        **_key_columns(plan, one(chosen[key])),
         **merged_bounds(table, windows, order),
     }
-    schema = FAMILIES["aggregate"].answers.with_keys(plan.parts)
-    columns |= {column.name: found[column.name] for column in schema.columns[1:] if plan.is_wanted(column)}
-    columns |= {name: _row_column(chosen, name) for name in plan.returned}
-    return pa.table(columns)
-
-
-def _row_column(table: pa.Table, name: str) -> pa.Array:
-    """Return a column of the returned rows; null if no row of these answers has it."""
-    known = f"{_ROW}{name}" in table.column_names
-    return one(table[f"{_ROW}{name}"]) if known else pa.nulls(table.num_rows)
+    return answer_table(plan, scan, table.take(pa.array(order)), found)
 
 
 def _with_totals(
@@ -490,7 +449,7 @@ def _with_totals(
     `order` has the ranked rows of the table; the result has rows of all keys after them where they are those of the
     other keys.
     """
-    queries = _numbers(table["query"])
+    queries = numbers_of(table["query"])
     first = np.zeros(int(windows.max()) + 1, np.int64) if windows.size else np.zeros(0, np.int64)
     first[windows] = queries  # the query of each window
     asked = [plan.queries[place] for place in first.tolist()]
@@ -502,7 +461,7 @@ def _with_totals(
     )
     rows = np.concatenate([order, np.flatnonzero(all_keys)])
     rows = rows[uses[windows[rows]]]
-    held = np.stack([_numbers(_column(table, f"{_HELD}{name}", 0)) for name in addends.names], axis=1)
+    held = np.stack([numbers_of(column_of(table, f"{_HELD}{name}", 0)) for name in addends.names], axis=1)
     found = window_totals(windows[rows], all_keys[rows], held[rows], addends, counted)
     samples = np.full(first.size, NONE)
     samples[windows[all_keys]] = np.flatnonzero(all_keys)
@@ -519,36 +478,5 @@ def _with_totals(
     return order, ranks, scores, np.where(shared, found.share(scores, windows[order]), np.nan)
 
 
-def _key_columns(plan: AggregatePlan, keys: pa.Array) -> dict[str, pa.Array]:
-    """Return the key of answers: one column, or those that were packed into it."""
-    if not plan.parts:
-        return {"key": keys}
-    kinds = [arrow_type(kind) for kind in plan.part_kinds]
-    return dict(zip(plan.parts, unpacked_keys(keys, kinds), strict=True))
-
-
-def _column(table: pa.Table, name: str, otherwise: Any) -> Any:
-    """Return a column, or `otherwise` where it is missing: other workloads and tasks may not have written it."""
-    if name not in table.column_names:
-        return pa.array(np.full(table.num_rows, otherwise))
-    return pc.fill_null(table[name], otherwise)
-
-
-def _numbers(column: Any) -> Any:
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return np.ascontiguousarray(array.to_numpy(zero_copy_only=False))
-
-
 def _as_int32(part: Any) -> Any:
     return part.astype(np.int32) if isinstance(part, np.ndarray) else part
-
-
-def _tuples(table: pa.Table) -> list[tuple[Any, ...]]:
-    """Return the rows of a table as hashable tuples: NaN equals null, -0.0 equals 0.0."""
-    columns = []
-    for name in table.column_names:
-        array = one(table[name])
-        if pa.types.is_floating(array.type):
-            array = pc.add(pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array), 0.0)
-        columns.append(array.to_pylist())
-    return list(zip(*columns, strict=True))

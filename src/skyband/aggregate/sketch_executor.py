@@ -13,11 +13,13 @@ from skyband.aggregate.engine import EngineAnswers
 from skyband.aggregate.executor import AggregateExecutor, KeyBatch, KeyedAnswers
 from skyband.aggregate.kernels.totals import Partials
 from skyband.aggregate.pane_bounds import PaneBounds, counter_partials
+from skyband.aggregate.session_executor import SessionExecutor
 from skyband.aggregate.shape import AggregateShape
 from skyband.aggregate.sketches import KeyIdentities, PaneSummary
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.errors import SnapshotError
 from skyband.kernels.stream import Ints
+from skyband.session_windows import SessionWindows
 from skyband.windows import NEVER
 
 __all__ = ["SketchExecutor", "evictions", "exact_bounds", "executor_of"]
@@ -28,6 +30,8 @@ _CHUNK = 1 << 16  # rows: arrays of this size fit into the cache
 def executor_of(shape: AggregateShape, places: Ints, grouped: bool, group: int = -1) -> AggregateExecutor:
     """Return the executor for these queries."""
     made = AggregateExecutor if shape.counters is None else SketchExecutor
+    if isinstance(shape.queries[0].window, SessionWindows):
+        made = SessionExecutor
     return made(shape, places, grouped, group)
 
 

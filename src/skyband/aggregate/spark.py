@@ -15,7 +15,7 @@ from skyband.aggregate.projection import project, taken
 from skyband.kernels.stream import Ints
 from skyband.spark.expressions import Columns, answer_type
 from skyband.spark.late_rows import LateSource, late_source
-from skyband.spark.plan import Request, StreamInfo, shards_for, watermark_delays
+from skyband.spark.plan import MOST_SHARDS, Request, StreamInfo, shards_for, watermark_delays
 from skyband.spark.topology import SparkPlan, without_changes
 from skyband.windows import ALWAYS
 
@@ -39,6 +39,7 @@ class _AggregateSparkPlan(SparkPlan):
                 scan.where,
                 *scan.partition_by,
                 *([] if scan.delete is None else [{"delete": scan.delete}]),
+                *([] if scan.session is None else [{"gap": scan.session.gap, "max_length": scan.session.max_length}]),
             ]
             for scan in self.plan.scans
         ]
@@ -47,7 +48,7 @@ class _AggregateSparkPlan(SparkPlan):
 
     @property
     def stream_info(self) -> StreamInfo:
-        return StreamInfo(self.plan.method_name, "time", None, False)
+        return StreamInfo(self.plan.method_name, self.plan.axis, None, False)
 
     @property
     def merge_order(self) -> list[Column]:
@@ -57,7 +58,10 @@ class _AggregateSparkPlan(SparkPlan):
 def draft(request: Request) -> _AggregateSparkPlan:
     """Validate the request and return its Spark plan."""
     df = request.df
-    asked = request.projected(shards_for(request, df))
+    queries = request.workload.queries
+    ordered = all(query.axis == "count" or query.window_kind == "session" for query in queries)
+    ungrouped = ordered and not any(query.groups for query in queries)
+    asked = request.projected(shards_for(request, df, 1 if ungrouped else MOST_SHARDS))
     columns = Columns(df, taken(asked))
     found = project(columns, asked)
     _, delay = watermark_delays(df, request)
@@ -85,5 +89,6 @@ def _is_late(plan: AggregatePlan, positions: Ints, clock: int) -> Any:
     """Return which rows are late for some scan: those of panes that have ended. Others still count."""
     late = positions < ALWAYS
     for scan in range(len(plan.scans)):
-        late |= plan.shape(scan).panes.ends_of(positions) <= clock
+        ends = positions + 1 if plan.is_ordered(scan) else plan.shape(scan).panes.ends_of(positions)
+        late |= ends <= clock
     return late

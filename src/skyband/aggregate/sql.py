@@ -31,29 +31,39 @@ def read(draft: StatementDraft, stops: Collection[str]) -> bool:
         draft.put("having", cursor.expression(stops, "the condition after HAVING").text, at)
         draft.rank_keys()
         return True
-    for field in ("others", "share", "row"):
-        if cursor.sees("WITH", field.upper()):
-            at = draft.once(field, f"WITH {field.upper()}")
-            cursor.expect("WITH", field.upper())
-            draft.put(field, True, at)
-            draft.rank_keys()
-            return True
-    if cursor.sees("WITH", "SKETCH"):
-        _read_sketch(draft)
-        return True
-    if cursor.sees("WITH", "DELETE"):
-        draft.once("delete", "WITH DELETE WHEN")
-        cursor.expect("WITH", "DELETE", "WHEN", why="as in WITH DELETE WHEN op = 'd'")
-        at = cursor.place
-        draft.put("delete", cursor.expression(stops, "the condition after WITH DELETE WHEN").text, at)
-        draft.rank_keys()
-        return True
+    if cursor.sees("WITH"):
+        return _read_with(draft, stops)
     if draft.spelling != "topk" or not cursor.sees("BY", "KEY") or not begins_key(cursor.tokens[cursor.at + 2 :]):
         return False
     draft.once("key", "BY KEY")
     cursor.expect("BY", "KEY")
     draft.places["key"] = cursor.place
     draft.aggregation.keys = cursor.expressions(stops, "the key after BY KEY")
+    draft.rank_keys()
+    return True
+
+
+def _read_with(draft: StatementDraft, stops: Collection[str]) -> bool:
+    """Parse a clause that begins with WITH, if it is one of queries that rank keys."""
+    cursor = draft.cursor
+    flag = next((field for field in ("others", "share", "row") if cursor.sees("WITH", field.upper())), None)
+    if flag is not None:
+        at = draft.once(flag, f"WITH {flag.upper()}")
+        cursor.expect("WITH", flag.upper())
+        draft.put(flag, True, at)
+    elif cursor.sees("WITH", "SKETCH"):
+        _read_sketch(draft)
+    elif cursor.sees("WITH", "MAX"):
+        at = draft.once("max_keys", "WITH MAX KEYS")
+        cursor.expect("WITH", "MAX", "KEYS", why="as in WITH MAX KEYS 1000000")
+        draft.put("max_keys", cursor.integer("the number of keys after WITH MAX KEYS", "as in 1000000"), at)
+    elif cursor.sees("WITH", "DELETE"):
+        draft.once("delete", "WITH DELETE WHEN")
+        cursor.expect("WITH", "DELETE", "WHEN", why="as in WITH DELETE WHEN op = 'd'")
+        at = cursor.place
+        draft.put("delete", cursor.expression(stops, "the condition after WITH DELETE WHEN").text, at)
+    else:
+        return False
     draft.rank_keys()
     return True
 
@@ -69,7 +79,6 @@ def _read_sketch(draft: StatementDraft) -> None:
         draft.put("error", cursor.number("the error after ERROR", "as in WITH SKETCH ERROR 0.001"), at)
     elif cursor.take("COUNTERS"):
         draft.put("counters", cursor.integer("the number after COUNTERS", "as in WITH SKETCH COUNTERS 2000"), at)
-    draft.rank_keys()
 
 
 def settle(draft: StatementDraft) -> None:

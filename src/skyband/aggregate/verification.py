@@ -18,12 +18,14 @@ from skyband.aggregate import bound_checks
 from skyband.aggregate.brute_force import OWN, decayed_score, defined_score, in_order, meets
 from skyband.aggregate.query import AggregateTopK
 from skyband.queries.workload import Workload
-from skyband.spark.expressions import in_listed_windows, quoted, window_ends
+from skyband.session_windows import SessionWindows
+from skyband.spark.expressions import in_listed_windows, in_sessions, quoted, window_ends
 from skyband.windows import IrregularWindows
 
 __all__ = ["by_brute_force", "within_bounds"]
 
 _AT, _VALUE, _END, _SCORE, _ID = "__at", "__value", "__end", "__score", "__order"
+_REACHED = "__reached"  # the number of rows of a group, for count windows
 _RANKED = "__ranked"  # what keys are ordered by
 
 
@@ -81,11 +83,14 @@ def _answers(
     value = sf.lit(0.0) if query.value is None else sf.expr(query.value)
     if query.items != "values":
         value = value.cast("double")
+    tie = sf.lit(None) if id_ is None else sf.col(quoted(id_))
+    if id_ is None and query.axis == "count":
+        tie = sf.xxhash64(*(sf.col(quoted(name)) for name in rows.columns))
     objects = kept.select(
         sf.unix_micros(sf.col(quoted(time)).cast("timestamp")).alias(_AT),
         *(sf.expr(text).alias(column) for text, column in keys.items()),
         value.alias(_VALUE),
-        (sf.lit(None) if id_ is None else sf.col(quoted(id_))).alias(_ID),
+        tie.alias(_ID),
         *([] if query.delete is None else [sf.expr(query.delete).cast("boolean").alias("__delete")]),
         *(sf.expr(name).alias(column) for name, column in mine.items()),
         *(sf.col(quoted(old)).alias(name) for name, old in own.items()),
@@ -96,14 +101,7 @@ def _answers(
         objects = objects.withColumn(_VALUE, deleted)
     # dropna would drop NaN, too, which stands for a delete.
     objects = objects.where(" and ".join(f"{name} is not null" for name in (_AT, _VALUE, *keys.values())))
-    if isinstance(query.window, IrregularWindows):
-        windowed, start = in_listed_windows(objects, _AT, query.window, (rows, time), _END), sf.col("__start")
-    else:
-        windowed = objects.withColumn(_END, sf.explode(window_ends(query.sliding, sf.col(_AT))))
-        start = sf.col(_END) - query.sliding.size
-    if query.full_only:
-        first = objects.agg(sf.min(_AT)).first()
-        windowed = windowed.where(start >= (first[0] if first and first[0] else 0))
+    windowed = _windowed(objects, query, (rows, time), list(mine.values()), list(keys.values()))
     listed = sf.udf(partial(meets, query), "boolean", useArrow=False)(_values(query))
     met = sf.lit(True) if query.having is None else listed
     values = _values(query).alias("__values")
@@ -133,7 +131,7 @@ def _answers(
     return ranked.select(
         sf.lit(query.name).alias("query"),
         *((sf.col(mine[name]) if name in mine else sf.lit(None)).alias(name) for name in groups),
-        sf.timestamp_micros(sf.col(_END)).alias("window_end"),
+        (sf.timestamp_micros(sf.col(_END)) if query.axis == "time" else sf.col(_END)).alias("window_end"),
         sf.col("rank"),
         *(sf.col(column).alias("key" if len(keys) == 1 else text) for text, column in keys.items()),
         sf.col(_SCORE).alias("score"),
@@ -143,6 +141,35 @@ def _answers(
             for name, old in own.items()
         ),
     )
+
+
+def _windowed(
+    objects: DataFrame, query: AggregateTopK, rows: tuple[DataFrame, str], groups: list[str], keys: list[str]
+) -> DataFrame:
+    """Return the objects of each window, with its end. `rows` are all rows, and the column of their times."""
+    if isinstance(query.window, SessionWindows):
+        return in_sessions(objects, _AT, query.window, groups, _END)
+    if query.axis == "count":
+        objects = _numbered(objects, groups, keys)
+    if isinstance(query.window, IrregularWindows):
+        windowed, start = in_listed_windows(objects, _AT, query.window, rows, _END), sf.col("__start")
+    else:
+        windowed = objects.withColumn(_END, sf.explode(window_ends(query.sliding, sf.col(_AT))))
+        start = sf.col(_END) - query.sliding.size
+    if query.axis == "count":
+        windowed = windowed.where(sf.col(_END) <= sf.col(_REACHED))
+    if query.full_only:
+        first = objects.agg(sf.min(_AT)).first()
+        windowed = windowed.where(start >= (first[0] if first and first[0] else 0))
+    return windowed
+
+
+def _numbered(objects: DataFrame, groups: list[str], keys: list[str]) -> DataFrame:
+    """Return the objects with their numbers in their group instead of their times, and the size of the group."""
+    by_group = Window.partitionBy(*groups)
+    in_order = by_group.orderBy(sf.col(_AT).asc(), sf.col(_ID).asc_nulls_first(), _VALUE, *keys)
+    counted = objects.withColumn("__number", sf.row_number().over(in_order).cast("long") - 1)
+    return counted.withColumn(_REACHED, sf.count("*").over(by_group)).withColumn(_AT, sf.col("__number"))
 
 
 def _with_totals(

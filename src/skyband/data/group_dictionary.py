@@ -50,6 +50,11 @@ class GroupDictionary:
         return len(self._values)
 
     @property
+    def values(self) -> list[Any]:
+        """The groups in use."""
+        return list(self._codes)
+
+    @property
     def has_grown(self) -> bool:
         """Whether the number of groups has doubled since unused groups were last removed."""
         return len(self._codes) > self._check_at

@@ -113,11 +113,7 @@ class LocalStream:
     def request(self) -> ProjectionRequest:
         """Return what concerns single rows, or reject what the queries' family does not support."""
         workload, algorithm = self.workload, self.file.algorithm_of(self.name)
-        family, first = family_of(workload), workload.queries[0]
-        if first.axis == "count":
-            refuse_unsupported(
-                family, "count windows", f"query {first.name!r} with a window of {first.window.size} rows"
-            )
+        family = family_of(workload)
         if algorithm != "auto":
             refuse_unsupported(family, "algorithm", f"algorithm={algorithm!r}")
         declared = getattr(family.part("projection"), "declared", None)

@@ -213,7 +213,7 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
                 if self._plan is not None:
                     for number, (blob, segments) in enumerate(before):
                         kept = MemorySegments(segments)
-                        self._shards[number] = type(shard).resume(plan.plan, number, blob, kept)
+                        self._shards[number] = type(shards[number]).resume(plan.plan, number, blob, kept)
                 raise
             answers = [(shard.number, plan.first_end(table), table) for table in found if table.num_rows]
             merged = list(plan.merged(answers))
@@ -297,11 +297,10 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
             return
         self._frame_schema = pa.ipc.read_schema(pa.py_buffer(saved["schema"]))
         self._plan = plan = plan_for(self._frame_schema, self._request(self._workload))
-        kind = shard_type(plan.plan)
-        self._shards = [
-            kind.resume(plan.plan, number, blob, MemorySegments({int(at): data for at, data in segments.items()}))
-            for number, (blob, segments) in enumerate(zip(saved["shards"], saved["segments"], strict=True))
-        ]
+        stored = zip(saved["shards"], saved["segments"], strict=True)
+        for number, (blob, segments) in enumerate(stored):
+            kept = MemorySegments({int(at): data for at, data in segments.items()})
+            self._shards.append(shard_type(plan.plan, number).resume(plan.plan, number, blob, kept))
         self._held = dict(enumerate(saved["held"]))
 
 

@@ -171,7 +171,7 @@ class LocalPlan:
 
     def shard(self, number: int) -> Shard:
         """Return a new shard."""
-        return shard_type(self.plan)(self.plan, number)
+        return shard_type(self.plan, number)(self.plan, number)
 
     def resumed(
         self,
@@ -186,8 +186,9 @@ class LocalPlan:
         they are in `past`: what they lack is then read before the next step.
         """
         known = frozenset(past)
-        found, kind = [], shard_type(self.plan)
+        found = []
         for number, name in enumerate(self.unit_names):
+            kind = shard_type(self.plan, number)
             if name in stored:
                 blob, segments = stored[name]
                 found.append(kind.resume(self.plan, number, blob, segments, known))
@@ -259,11 +260,9 @@ class TableRows:
 
 def refuse_unsupported_frames(workload: Workload[Any], algorithm: str, *, by_name: bool = False) -> None:
     """Reject what queries of this family cannot do over data frames, according to the registry of families."""
-    family, first = FAMILIES[workload.family], workload.queries[0]
+    family = FAMILIES[workload.family]
     if by_name:
         refuse_unsupported(family, "frames by name", "a dict with a data frame for each stream")
-    if first.axis == "count":
-        refuse_unsupported(family, "count windows", f"query {first.name!r} with a window of {first.window.size} rows")
     if algorithm != "auto":
         refuse_unsupported(family, "algorithm", f"algorithm={algorithm!r}")
 

@@ -27,7 +27,6 @@ Feature = Literal[
     "frames by name",  # several data frames, one for each stream
     "shards",  # state split into shards
     "resharding",  # stored state distributed over another number of shards
-    "count windows",  # over data frames
     "cost",  # of one more query
     "timeline",  # a plan that can be drawn
     "verification",  # by brute force in Spark SQL
@@ -166,13 +165,10 @@ FAMILIES: dict[str, Family] = {
                 "frames by name": "they rank the keys of one data frame. Pass a single data frame, or a union.",
                 "resharding": "a shard stores sums of its keys for each pane, in segments that only it can read, so "
                 f"keys cannot move to another shard. {_KEEP_SHARDS}",
-                "count windows": "data frames need time windows. Give size= and slide= as durations, or pass "
-                "arrays to skyband.aggregate.Monitor, which supports both.",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
                 "emission": f"{_MERGED}, and late rows cannot be removed from or added to totals of panes that have "
                 f"ended. {_IN_PROCESS}",
-                "session windows": "a shard has some keys of a group, but a session follows from the times of all.",
                 "several columns": "a key has one total and is in an answer once; of equal totals, that of the newest "
                 "key is first.",
             },

@@ -8,7 +8,13 @@ from typing import Any, ClassVar
 from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.queries.base import Query
 from skyband.queries.fields import same_axis, spelled, window_of
-from skyband.queries.window_fields import irregular_fields, is_irregular, session_text
+from skyband.queries.window_fields import (
+    irregular_fields,
+    is_irregular,
+    refuse_missing_size,
+    session_fields,
+    session_text,
+)
 from skyband.windows import SlidingWindow
 
 __all__ = ["WINDOW_FIELDS", "WindowedQuery", "refuse_past_landmark"]
@@ -26,6 +32,9 @@ class WindowedQuery(Query):
     size: Any
     slide: Any
     origin: Any
+    gap: Any
+    max_length: Any
+    full_only: bool
 
     @property
     def sliding(self) -> SlidingWindow:
@@ -81,6 +90,10 @@ class WindowedQuery(Query):
     def _windowed(self) -> dict[str, Any]:
         """The fields that define the query's windows, normalized, and the windows."""
         kind = {name: getattr(self, name) for name in ("zone", "week_start", "cumulative")}
+        if self.gap is not None or self.max_length is not None:
+            others = {"origin": self.origin, **kind, "full_only": self.full_only}
+            return session_fields(self.gap, self.max_length, self.size, self.slide, others)
+        refuse_missing_size(self.size)
         if is_irregular({"size": self.size, **kind}):
             return {"axis": "time", **irregular_fields(self.size, self.slide, self.origin, **kind)}
         slide = self.size if self.slide is None else self.slide

@@ -7,7 +7,7 @@ for both.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +23,7 @@ __all__ = ["OrderedShard"]
 class OrderedShard(Shard):
     """A shard that ranks its rows in stream order. Families implement the ranking."""
 
-    order: ClassVar[tuple[str, ...]]  # the columns that order rows with equal positions
+    order: tuple[str, ...]  # the columns that order rows with equal positions
 
     def __init__(self, plan: Any, number: int, segments: Segments | None = None) -> None:
         super().__init__(plan, number, segments)
@@ -55,7 +55,7 @@ class OrderedShard(Shard):
             windows=sum(int(pc.sum(pc.equal(table["rank"], 1)).as_py() or 0) for table in out),
             answers=sum(map(len, out)),
             candidates=self.candidates + (0 if self.waiting is None else self.waiting.num_rows),
-            last_end=max((int(pc.max(table["time"]).as_py()) for table in out), default=ALWAYS),
+            last_end=max((int(pc.max(table[self.end_column]).as_py()) for table in out), default=ALWAYS),
             over_limit=self.over_limit - over_limit,
         )
         return out, tally

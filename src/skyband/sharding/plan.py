@@ -46,6 +46,10 @@ class ShardPlan:
         """The total number of shards."""
         return self.shards
 
+    def shard_part(self, number: int) -> str:
+        """The module of the family with the class of a shard."""
+        return "shard"
+
     @property
     def method_name(self) -> str:
         """The algorithm, schedule or method that answers the queries, for metrics."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from skyband.errors import UnsupportedError
 from skyband.queries.answer_schema import AnswerColumn, AnswerSchema
 from skyband.queries.workload import Workload
 from skyband.sharding.emission import ONCE, Emission
 from skyband.sharding.plan import Output
 
-__all__ = ["WHOLE", "Projection", "ProjectionRequest", "answer_fields"]
+__all__ = ["WHOLE", "Projection", "ProjectionRequest", "answer_fields", "refuse_session_changes"]
 
 WHOLE = "whole"  # as a type of a field: a 64-bit integer, such as the number of a row
 
@@ -72,3 +73,13 @@ def answer_fields(
 
 def _kind(column: AnswerColumn, own: Mapping[str, Any]) -> Any:
     return own[column.name] if column.kind == "own" else column.kind
+
+
+def refuse_session_changes(queries: Iterable[Any], request: ProjectionRequest) -> None:
+    """Reject a change feed of sessions."""
+    for query in queries:
+        if query.window_kind == "session" and request.output != "answers":
+            raise UnsupportedError(
+                f"output={request.output!r} is not supported for query {query.name!r}, which has session windows: two "
+                "sessions of a group have no row in common, so every row would enter and leave. Omit output=."
+            )

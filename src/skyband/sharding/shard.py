@@ -273,7 +273,7 @@ def _uncollected() -> Iterator[None]:
         gc.enable()
 
 
-def shard_type(plan: ShardPlan) -> type[Shard]:
-    """Return the class of a plan's shards; this loads its compiled code."""
-    found: type[Shard] = FAMILIES[plan.family].part("shard").SHARD
+def shard_type(plan: ShardPlan, number: int = 0) -> type[Shard]:
+    """Return the class of a shard of a plan; this loads its compiled code."""
+    found: type[Shard] = FAMILIES[plan.family].part(plan.shard_part(number)).SHARD
     return found

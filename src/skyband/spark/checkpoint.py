@@ -239,8 +239,8 @@ def refuse_unresumable(before: ShardPlan, after: ShardPlan) -> None:
     """
     from skyband.sharding.shard import shard_type  # noqa: PLC0415 - imports compiled code, which few runs need
 
-    kind = shard_type(before)
     for number in range(0, before.units, before.shards):  # one of each scan
+        kind = shard_type(before, number)
         shard = kind(before, number)
         shard.newest = 0
         kind.resume(after, number, shard.state(), shard.segments)

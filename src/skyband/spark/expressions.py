@@ -16,11 +16,23 @@ from pyspark.sql import types as st
 
 from skyband.errors import InvalidInputError, InvalidQueryError, UnknownNameError
 from skyband.queries import Query
+from skyband.session_windows import SessionWindows
 from skyband.sharding.projection import WHOLE
 from skyband.sharding.row_source import EXACT, RowSource
 from skyband.windows import IrregularWindows, SlidingWindow
 
-__all__ = ["TIMES", "Columns", "SparkColumn", "answer_type", "quoted", "reason", "unlogged", "window_ends"]
+__all__ = [
+    "TIMES",
+    "Columns",
+    "SparkColumn",
+    "answer_type",
+    "in_listed_windows",
+    "in_sessions",
+    "quoted",
+    "reason",
+    "unlogged",
+    "window_ends",
+]
 
 TIMES = (st.TimestampType, st.TimestampNTZType)
 _KEYS = (
@@ -327,3 +339,30 @@ def in_listed_windows(
 def _shown(value: Column) -> Column:
     """Return a value as text for an error message."""
     return sf.coalesce(value.cast("string"), sf.lit("null"))
+
+
+def in_sessions(objects: DataFrame, at: str, window: SessionWindows, shared: Sequence[str], end: str) -> DataFrame:
+    """Return the objects with the end of their session: a fold over the times of each group.
+
+    `at` is the column of the time, `shared` are those of the group, and `end` is the one to add.
+    """
+    gap, limit = window.gap, window.limit
+    nothing = "cast(array() as array<struct<s:bigint,e:bigint>>)"
+    last = "element_at(acc, -1)"
+    extended = f"array(struct({last}.s as s, least(x + {gap}, {last}.s + {limit}) as e))"
+    added = f"array(struct(x as s, x + least({gap}, {limit}) as e))"
+    folded = (
+        f"aggregate(__ats, {nothing}, (acc, x) -> case when size(acc) > 0 and x < {last}.e "
+        f"then concat(slice(acc, 1, size(acc) - 1), {extended}) else concat(acc, {added}) end)"
+    )
+    times = objects.groupBy(*shared).agg(sf.array_sort(sf.collect_set(at)).alias("__ats"))
+    sessions = times.select(*shared, sf.explode(sf.expr(folded)).alias("__session"))
+    renamed = sessions.select(
+        *(sf.col(name).alias(f"{name}_") for name in shared),
+        sf.col("__session.s").alias("__start"),
+        sf.col("__session.e").alias(end),
+    )
+    inside = (sf.col(at) >= sf.col("__start")) & (sf.col(at) < sf.col(end))
+    for name in shared:
+        inside = inside & sf.col(name).eqNullSafe(sf.col(f"{name}_"))
+    return objects.join(renamed, inside)

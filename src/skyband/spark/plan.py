@@ -128,10 +128,9 @@ class Observed(NamedTuple):
 
 def refuse_unsupported_request(request: Request) -> None:
     """Reject features that the family of the queries does not support, according to the registry of families."""
-    family, first = family_of(request.workload), request.workload.queries[0]
+    family = family_of(request.workload)
     requested: list[tuple[bool, Feature, str]] = [
         (isinstance(request.df, Mapping), "frames by name", "df= with a data frame for each stream"),
-        (first.axis == "count", "count windows", f"query {first.name!r} with a window of {first.window.longest} rows"),
         (request.late == "return", "late rows", f"late={request.late!r}"),
         (request.late == "refuse", "rejecting late rows", f"late={request.late!r}"),
         (request.emission.given is not None, "emission", str(request.emission.given)),

@@ -91,9 +91,9 @@ class ShardProcessor(StatefulProcessor):
         from skyband.sharding.shard import shard_type  # noqa: PLC0415
         from skyband.spark.tasks import opened  # noqa: PLC0415
 
-        kind = shard_type(self._plan)
-        tables, notes, messages = opened(rows, kind.note_type)
         number = self._numbers.get(key)
+        kind = shard_type(self._plan, number or 0)
+        tables, notes, messages = opened(rows, kind.note_type)
         if number is None:  # its state was moved to other shards
             self._discard()
             return

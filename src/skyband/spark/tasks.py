@@ -92,13 +92,13 @@ def answer_in_order(plan: ShardPlan, keys: Mapping[int, int], end: str) -> Task:
     numbers = {key: number for number, key in keys.items()}
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        kind = shard_type(plan)
         envelopes = (
             row
             for batch in batches
             for row in zip(*(batch[name].to_pylist() for name in ("shard", "rows", "note")), strict=True)
         )
         for key, arrived in groupby(envelopes, key=itemgetter(0)):
+            kind = shard_type(plan, numbers[key])
             parts = ((rows_of(rows), kind.note_type.from_bytes(note)) for _, rows, note in arrived)
             for answers, tally in step_in_order(parts, kind(plan, numbers[key])):
                 yield _local(answers, tally, numbers[key], end)

@@ -8,7 +8,9 @@
 
 [name:] TOPK aggregate(value) [ASC], k [WHERE condition] BY KEY key, … [PARTITION BY group, …] [HAVING condition]
     OVER size [CUMULATIVE] [AT TIME ZONE 'zone' [WEEK START day]] [EVERY slide] [ORIGIN place] [FULL WINDOWS ONLY]
+    or OVER SESSION gap [UP TO length]
     [WITH OTHERS] [WITH SHARE] [WITH ROW] [WITH DELETE WHEN condition] [WITH SKETCH [ERROR share | COUNTERS number]]
+    [WITH MAX KEYS number]
 
 [name:] TOPK aggregate(value), k [WHERE condition] OBJECT object [STREAM label] [STREAMS (name, …)]
     [WEIGHTS (name w, …)] [BOUNDS (low, high)] [OCCURRENCES n] OVER size [EVERY every] [ORIGIN place] [METHOD word]
@@ -69,6 +71,9 @@ AGGREGATE = frozenset(
         "week_start",
         "cumulative",
         "half_life",
+        "gap",
+        "max_length",
+        "max_keys",
     ]
 )
 CERTAIN = ("FROM", "WHERE", "BY", "DISTINCT", "HALF_LIFE", "OVER", "EVERY", "ORIGIN", "FULL")
@@ -159,6 +164,8 @@ def write_aggregate(query: Mapping[str, Any], *, named: bool = False) -> str:
     if query.get("method") == "sketch":
         limits = [f" {field.upper()} {query[field]!r}" for field in ("error", "counters") if query.get(field)]
         extra.append("WITH SKETCH" + "".join(limits))
+    if query.get("max_keys") is not None:
+        extra.append(f"WITH MAX KEYS {query['max_keys']}")
     return " ".join([*parts, *_windows(query), *extra])
 
 

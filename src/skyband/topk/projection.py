@@ -8,7 +8,13 @@ from typing import Any
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.queries.families import FAMILIES
 from skyband.sharding.plan import without_copies
-from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest, answer_fields
+from skyband.sharding.projection import (
+    WHOLE,
+    Projection,
+    ProjectionRequest,
+    answer_fields,
+    refuse_session_changes,
+)
 from skyband.sharding.row_source import HIDDEN, RowSource, plain
 from skyband.topk.algorithm_selection import choose_on_spark
 from skyband.topk.algorithms import engine_named
@@ -37,7 +43,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     engine.refuse_distinct(workload.queries)
     at = source.time(request.time)
     scans = scans_of(workload)
-    _refuse_session_changes(workload.queries, request)
+    refuse_session_changes(workload.queries, request)
     _refuse_emission(workload.queries, request)
     ranked = [_score(source, scan, workload.queries[scan.places[0]]) for scan in scans]
     scores = [score for score, _ in ranked]
@@ -102,16 +108,6 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         names=tuple(shown.get(name, name) for name, _ in fields),
         checked=tuple(without_copies(plan.columns)),
     )
-
-
-def _refuse_session_changes(queries: Iterable[TopK], request: ProjectionRequest) -> None:
-    """Reject a change feed of sessions."""
-    for query in queries:
-        if query.window_kind == "session" and request.output != "answers":
-            raise UnsupportedError(
-                f"output={request.output!r} is not supported for query {query.name!r}, which has session windows: two "
-                "sessions of a group have no row in common, so every row would enter and leave. Omit output=."
-            )
 
 
 def _refuse_emission(queries: Iterable[TopK], request: ProjectionRequest) -> None:

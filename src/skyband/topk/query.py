@@ -21,11 +21,7 @@ from skyband.queries.fields import (
     spelled,
 )
 from skyband.queries.ordering import SortColumn, checked_ordering, sort_column
-from skyband.queries.window_fields import (
-    NO_SIZE,
-    refuse_missing_size,
-    session_fields,
-)
+from skyband.queries.window_fields import NO_SIZE
 from skyband.queries.windowed import WINDOW_FIELDS, WindowedQuery
 from skyband.session_windows import SessionWindows
 from skyband.sql import writer
@@ -187,15 +183,6 @@ class TopK(WindowedQuery):
     def whole_rows(self) -> bool:
         """Whether answers contain all columns of a row."""
         return True
-
-    def _windowed(self) -> dict[str, Any]:
-        """The fields that define the query's windows, normalized."""
-        if self.gap is not None or self.max_length is not None:
-            kind = {name: getattr(self, name) for name in ("zone", "week_start", "cumulative")}
-            others = {"origin": self.origin, **kind, "full_only": self.full_only}
-            return session_fields(self.gap, self.max_length, self.size, self.slide, others)
-        refuse_missing_size(self.size)
-        return super()._windowed()
 
     def to_sql(self, *, named: bool = False) -> str | None:
         """Return the query as one line of SQL in canonical form; `skyband.sql` parses it.

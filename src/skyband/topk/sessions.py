@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.data.answer_log import RankedWindows, joined
+from skyband.kernels.sessions import Sessions, cut_sessions
 from skyband.kernels.stream import Bools, Floats, Ints
 from skyband.session_windows import SessionWindows
-from skyband.topk.kernels.sessions import Sessions, cut_sessions
 from skyband.topk.query import TopK
 from skyband.topk.window_ranking import Lined
 from skyband.windows import ALWAYS, NEVER

@@ -12,7 +12,7 @@ from pyspark.sql import types as st
 from skyband.queries.answer_schema import moment_of
 from skyband.queries.workload import Workload
 from skyband.session_windows import SessionWindows
-from skyband.spark.expressions import in_listed_windows, quoted, window_ends
+from skyband.spark.expressions import in_listed_windows, in_sessions, quoted, window_ends
 from skyband.topk.brute_force import SHOWN, Difference
 from skyband.topk.query import TopK
 from skyband.windows import IrregularWindows
@@ -91,7 +91,7 @@ def _answers(rows: DataFrame, query: TopK, groups: list[str], time: str, id_: st
     else:
         objects = objects.withColumn("__position", sf.col(_AT)).withColumn("__reached", sf.lit(None).cast("long"))
     if isinstance(query.window, SessionWindows):
-        return _ranked(_in_sessions(objects, query.window, shared), query, shared, groups, id_)
+        return _ranked(in_sessions(objects, _AT, query.window, shared, _END), query, shared, groups, id_)
     if isinstance(query.window, IrregularWindows):
         found = in_listed_windows(objects, "__position", query.window, (rows, time), _END)
         if query.full_only:
@@ -170,30 +170,6 @@ def _in_order(query: TopK) -> list[Column]:
         else:
             order.append(key.desc_nulls_first() if column.nulls_first else key.desc_nulls_last())
     return order
-
-
-def _in_sessions(objects: DataFrame, window: SessionWindows, shared: list[str]) -> DataFrame:
-    """Return the objects with the end of their session: a fold over the times of each group."""
-    gap, limit = window.gap, window.limit
-    nothing = "cast(array() as array<struct<s:bigint,e:bigint>>)"
-    last = "element_at(acc, -1)"
-    extended = f"array(struct({last}.s as s, least(x + {gap}, {last}.s + {limit}) as e))"
-    added = f"array(struct(x as s, x + least({gap}, {limit}) as e))"
-    folded = (
-        f"aggregate(__ats, {nothing}, (acc, x) -> case when size(acc) > 0 and x < {last}.e "
-        f"then concat(slice(acc, 1, size(acc) - 1), {extended}) else concat(acc, {added}) end)"
-    )
-    times = objects.groupBy(*shared).agg(sf.array_sort(sf.collect_set(_AT)).alias("__ats"))
-    sessions = times.select(*shared, sf.explode(sf.expr(folded)).alias("__session"))
-    renamed = sessions.select(
-        *(sf.col(name).alias(f"{name}_") for name in shared),
-        sf.col("__session.s").alias("__start"),
-        sf.col("__session.e").alias(_END),
-    )
-    inside = (sf.col(_AT) >= sf.col("__start")) & (sf.col(_AT) < sf.col(_END))
-    for name in shared:
-        inside = inside & sf.col(name).eqNullSafe(sf.col(f"{name}_"))
-    return objects.join(renamed, inside)
 
 
 def _first(objects: DataFrame, query: TopK) -> int:

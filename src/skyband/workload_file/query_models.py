@@ -141,8 +141,7 @@ class _WindowQuery(FamilyQuery):
     k: Count = Field(le=2**31 - 1, description="The number of rows in an answer.", examples=[10])
     size: Size = Field(
         description="The length of a window: a duration for event-time windows, a whole number of rows for count "
-        "windows. topk and aggregate: with zone also weeks, months, quarters and years; all: every window starts at "
-        "origin.",
+        "windows.",
         examples=["10 minutes", 10000],
     )
     where: Text | None = Field(
@@ -177,6 +176,13 @@ class _SlidingQuery(_WindowQuery):
 class _CalendarQuery(_SlidingQuery):
     """Keys of queries whose windows can also be those of a calendar, cumulative or landmarks."""
 
+    size: Size | None = Field(  # type: ignore[assignment]  # required in other families
+        default=None,
+        description="The length of a window: a duration for event-time windows, a whole number of rows for count "
+        "windows. With zone also weeks, months, quarters and years; all: every window starts at origin. Required, "
+        "except with gap.",
+        examples=["10 minutes", 10000],
+    )
     slide: CalendarExtent | None = Field(
         default=None,
         description="The distance between the ends of two windows; of the same kind as size and not longer. Default: "
@@ -195,6 +201,28 @@ class _CalendarQuery(_SlidingQuery):
         default=False,
         description="Windows grow: they start with each size and end every slide, as in 'so far today'.",
     )
+    gap: Extent | None = Field(
+        default=None,
+        description="Session windows instead of size and slide: rows of a group that follow each other within less "
+        "than this duration.",
+        examples=["30 minutes"],
+    )
+    max_length: Extent | None = Field(
+        default=None, description="With gap: the maximal length of a session.", examples=["8 hours"]
+    )
+
+    @classmethod
+    def usual_keys(cls) -> list[str]:
+        """Return the keys that most queries have; sessions have a gap instead of a size."""
+        return [name for name in ("k", "size", "by", "key") if name in cls.model_fields]
+
+    @classmethod
+    def rules(cls, raw: Mapping[str, Any]) -> Wrong:
+        """Report a query without windows."""
+        yield from super().rules(raw)
+        known = any(key in raw for key in cls.usual_keys() if key != "size")
+        if known and not any(key in raw for key in ("size", "gap", "max_length")):
+            yield "size", f"is missing; {cls.missing['size']}, or gap for session windows."
 
 
 # Of all families: a key has one type in the schema. The query class rejects the methods of others.
@@ -207,22 +235,6 @@ class TopKSection(_CalendarQuery):
     missing: ClassVar[Mapping[str, str]] = {**FamilyQuery.missing, "by": "set the score, an SQL expression"}
 
     type: Literal["topk"] = Field(default="topk", description="the best rows")
-    size: Size | None = Field(  # type: ignore[assignment]  # required in other families
-        default=None,
-        description="The length of a window: a duration for event-time windows, a whole number of rows for count "
-        "windows. With zone also weeks, months, quarters and years; all: every window starts at origin. Required, "
-        "except with gap.",
-        examples=["10 minutes", 10000],
-    )
-    gap: Extent | None = Field(
-        default=None,
-        description="Session windows instead of size and slide: rows of a group that follow each other within less "
-        "than this duration.",
-        examples=["30 minutes"],
-    )
-    max_length: Extent | None = Field(
-        default=None, description="With gap: the maximal length of a session.", examples=["8 hours"]
-    )
     by: _Score
     then_by: Names | None = Field(
         default=None,
@@ -248,18 +260,6 @@ class TopKSection(_CalendarQuery):
         description="How equal scores are ranked. row_number: exactly k rows, the newest first. rank: all rows with "
         "the k-th score are included, and equal scores share a rank.",
     )
-
-    @classmethod
-    def usual_keys(cls) -> list[str]:
-        """Return the keys that most queries have; sessions have a gap instead of a size."""
-        return ["k", "size", "by"]
-
-    @classmethod
-    def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """Report a query without windows."""
-        yield from super().rules(raw)
-        if any(key in raw for key in ("k", "by")) and not any(key in raw for key in ("size", "gap", "max_length")):
-            yield "size", f"is missing; {cls.missing['size']}, or gap for session windows."
 
 
 class AggregateSection(_CalendarQuery):
