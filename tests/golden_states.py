@@ -203,13 +203,13 @@ def aggregate_rows(name: str) -> Case:
     return Case(name, plan, steps, sum_rows, read, aggregate_oracle.answers(queries, rows))
 
 
-def aggregate_count(name: str) -> Case:
-    """Totals, best rows and medians of the last rows of each group."""
+def aggregate_in_order(name: str, windows: dict[str, Any]) -> Case:
+    """Totals and rows of the last rows of each group, or of its sessions."""
     random = cases.rng("golden", name)
     queries = [
         sb.AggregateTopK(
-            name=kind, k=2, size=12, slide=5, aggregate=kind, key="key", value="value", row=kind == "max",
-            share=kind == "sum", partition_by=["g"], origin=1,
+            name=kind, k=2, aggregate=kind, key="key", value="value", row=kind == "max", share=kind == "sum",
+            max_keys=9, partition_by=["g"], **windows,
         )
         for kind in ("sum", "max", "latest")
     ]  # fmt: skip
@@ -228,7 +228,7 @@ def aggregate_count(name: str) -> Case:
     def read(tables: list[pa.Table]) -> list[Any]:
         return _sorted(aggregate_shards.told(plan, in_answer_order(plan, 0, tables))) if tables else []
 
-    numbered = [row._replace(position=None) for row in rows]
+    numbered = [row._replace(position=row.position if "gap" in windows else None) for row in rows]
     wanted = _sorted(aggregate_oracle.answers(queries, numbered))
     return Case(name, plan, steps_of(rows, table, name), sum_rows, read, wanted)
 
@@ -334,7 +334,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "topk_changes": lambda: topk("topk_changes", "time", "changes"),
     "aggregate_time": lambda: aggregate("aggregate_time"),
     "aggregate_rows": lambda: aggregate_rows("aggregate_rows"),
-    "aggregate_count": lambda: aggregate_count("aggregate_count"),
+    "aggregate_count": lambda: aggregate_in_order("aggregate_count", {"size": 12, "slide": 5, "origin": 1}),
+    "aggregate_sessions": lambda: aggregate_in_order("aggregate_sessions", {"gap": "3 milliseconds"}),
     "aggregate_sketch": lambda: aggregate_sketch("aggregate_sketch"),
     "incomplete_time": lambda: incomplete("incomplete_time", "time"),
     "incomplete_count": lambda: incomplete("incomplete_count", "count"),

@@ -12,7 +12,7 @@ import skyband as sb
 from skyband.local.pipeline import plan_for
 from skyband.sharding.projection import ProjectionRequest
 from tests.aggregate.test_deletes import EXPRESSIONS, SECOND, drawn, frame
-from tests.aggregate.test_unknown_deletes import valued
+from tests.aggregate.test_unknown_deletes import arrays, valued
 
 
 def most_keys(query, rows, pane):
@@ -71,6 +71,76 @@ def test_frames_in_any_batches_with_restarts(seed):
         less = sb.AggregateTopK(**{**query.to_dict(), "max_keys": most - 1})
         with pytest.raises(sb.InvalidInputError, match=f"max_keys={most - 1}, but its window that ends at"):
             sb.replay(less, frame(rows, ids=True), time="ts", id="game")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_arrays_in_any_pieces_with_restarts(seed):
+    random, rows, query, most = case(repr(("arrays", seed)))
+    if not most:
+        pytest.skip("no row counts")
+
+    def answered(limit):
+        monitor, low, found = sb.aggregate.Monitor(
+            sb.AggregateTopK(**{**query.to_dict(), "max_keys": limit}), computed=True
+        ), 0, []  # fmt: skip
+        while low < len(rows):
+            high = min(len(rows), low + random.randint(1, 25))
+            columns = arrays(rows[low:high])
+            if query.delete is None:
+                del columns["deletes"]
+            if query.partition_by:
+                columns["groups"] = pa.array([row.group for row in rows[low:high]], pa.string())
+            monitor.push(**columns)
+            low = high
+            if random.random() < 0.3:
+                monitor = sb.aggregate.Monitor.resume(monitor.snapshot())
+            found += monitor.answers().to_pylist()
+        monitor.finish()
+        return sorted(found + monitor.answers().to_pylist(), key=repr)
+
+    assert answered(most) == answered(None)
+    if most > 1:
+        with pytest.raises(sb.InvalidInputError, match=f"max_keys={most - 1}, but its window that ends at"):
+            answered(most - 1)
+
+
+@pytest.mark.parametrize("windows", [{"size": 4, "slide": 2}, {"gap": "10 seconds"}], ids=["count", "gap"])
+def test_a_rejected_push_of_arrays_changes_nothing(windows):
+    timed = "gap" in windows
+    query = sb.AggregateTopK(name="few", k=2, max_keys=2, **windows)
+    monitor, plain = sb.aggregate.Monitor(query), sb.aggregate.Monitor(query)
+
+    def push_keys(to, first, *names):
+        to.push(
+            [(first + place) * SECOND for place in range(len(names))] if timed else None,
+            list(names),
+            [1.0] * len(names),
+        )
+
+    for both in (monitor, plain):
+        push_keys(both, 0, "ann", "bob", "ann")
+    with pytest.raises(
+        sb.InvalidInputError, match=r"query 'few' has max_keys=2, but its window that ends at .* has 3 keys"
+    ):
+        push_keys(monitor, 3, "cid", "bob", "ann", "bob", *(["ann"] * 2000))
+    for both in (monitor, plain):
+        push_keys(both, 3, "bob", "ann", "bob")
+        both.finish()
+    assert monitor.answers().to_pylist() == plain.answers().to_pylist() != []
+    assert monitor.metrics() == plain.metrics()
+
+
+@pytest.mark.parametrize("windows", [{"size": 4, "slide": 2}, {"gap": "10 seconds"}], ids=["count", "gap"])
+def test_frames_of_count_and_session_windows(windows):
+    query = sb.AggregateTopK(name="few", k=2, max_keys=2, key="player", value="points", **windows)
+    monitor = sb.aggregate.Monitor(query, time="ts")
+    push(monitor, 1, "ann", "bob")
+    with pytest.raises(sb.InvalidInputError, match="query 'few' has max_keys=2"):
+        monitor.push({"ts": pa.array([2 * SECOND, 3 * SECOND, 4 * SECOND, 60 * SECOND], pa.timestamp("us")),
+                      "player": ["cid", "ann", "dan", "ann"], "points": [1.0] * 4})  # fmt: skip
+    push(monitor, 2, "bob", "ann")
+    monitor.finish()
+    assert {row["key"] for row in monitor.answers().to_pylist()} == {"ann", "bob"}
 
 
 def push(monitor, second, *names):
@@ -141,8 +211,18 @@ def test_explain_names_the_limit():
     assert "keys in a window and shard: all 5,000; more stop the stream" in sb.Workload(query).explain()
 
 
+def test_sql():
+    short = "TOPK count(*), 5 BY KEY user OVER ALL EVERY 1 DAY WITH MAX KEYS 5000"
+    query = sb.AggregateTopK(k=5, size=None, slide="1 day", key="user", aggregate="count", max_keys=5000)
+    assert (str(query), sb.sql(short), sb.sql(short).max_keys) == (short, query, 5000)
+    cql = "SELECT user FROM log [RANGE 1 HOUR] GROUP BY user ORDER BY count(*) DESC LIMIT 5 WITH MAX KEYS 7"
+    assert sb.sql(cql).max_keys == 7
+    with pytest.raises(sb.InvalidSQLError, match="the number of keys after WITH MAX KEYS"):
+        sb.sql("TOPK count(*), 5 BY KEY user OVER 1 DAY WITH MAX KEYS many")
+    with pytest.raises(sb.InvalidSQLError, match="max_keys must be between 1 and"):
+        sb.sql("TOPK count(*), 5 BY KEY user OVER 1 DAY WITH MAX KEYS 0")
+
+
 def test_what_is_refused():
     with pytest.raises(sb.InvalidQueryError, match="max_keys must be between 1 and"):
         sb.AggregateTopK(k=1, size=3, max_keys=0)
-    with pytest.raises(sb.UnsupportedError, match="max_keys=5 is not supported for arrays"):
-        sb.aggregate.Monitor(sb.AggregateTopK(k=1, size=3, max_keys=5))

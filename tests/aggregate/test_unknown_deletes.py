@@ -38,6 +38,17 @@ def counted(asked, rows):
     return found
 
 
+def arrays(rows):
+    """The arguments of a push of these rows."""
+    return {
+        "positions": pa.array([row.position for row in rows], pa.int64()),
+        "keys": pa.array([row.key for row in rows], pa.string()),
+        "values": pa.array([row.value for row in rows], pa.float64()),
+        "ids": pa.array([row.id for row in rows], pa.int64()),
+        "deletes": [row.delete for row in rows],
+    }
+
+
 def valued(row):
     return row.value is not None and not math.isnan(row.value)
 
@@ -89,6 +100,40 @@ def test_shards_in_any_order_with_restarts(seed):
         counts.add_step(shard.step([], [], clock, end=True)[1])
     assert counts.late == 0
     assert counts.unknown_deletes == counted(asked, rows)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_arrays_in_any_pieces_with_restarts(seed):
+    random, rows, asked = case(("arrays", seed).__repr__())
+    monitor, low = sb.aggregate.Monitor(asked, computed=True), 0
+    while low < len(rows):
+        high = min(len(rows), low + random.randint(1, 25))
+        monitor.push(**arrays(rows[low:high]))
+        low = high
+        if random.random() < 0.4:
+            monitor = sb.aggregate.Monitor.resume(monitor.snapshot())
+    monitor.finish()
+    assert monitor.metrics().get("unknown_deletes", 0) == counted(asked, rows)
+
+
+def test_arrays_count_from_the_first_push_with_deletes():
+    monitor = sb.aggregate.Monitor(sb.AggregateTopK(k=9, size="10 seconds", slide="5 seconds", aggregate="latest"))
+    monitor.push([0, 1 * SECOND], ["ann", "bob"], [1.0, 2.0])
+    assert "unknown_deletes" not in monitor.metrics()
+    monitor.push([6 * SECOND, 7 * SECOND], ["ann", "cid"], [None, None], deletes=[True, True])
+    monitor.finish()
+    assert monitor.metrics()["unknown_deletes"] == 1
+
+
+def test_count_and_session_windows_of_frames_count_deletes():
+    fields = {"k": 9, "aggregate": "latest", **EXPRESSIONS}
+    rows = {"ts": pa.array([0, 1, 2, 30, 31], pa.timestamp("s")), "player": ["ann", "bob", "ann", "cid", "ann"],
+            "points": [1.0] * 5, "op": ["u", "d", "d", "d", "u"]}  # fmt: skip
+    for windows, expected in (({"gap": "5 seconds"}, 2), ({"size": 2}, 3)):
+        monitor = sb.aggregate.Monitor(sb.AggregateTopK(**fields, **windows), time="ts")
+        monitor.push(rows)
+        monitor.finish()
+        assert monitor.metrics()["unknown_deletes"] == expected
 
 
 def test_what_counts():

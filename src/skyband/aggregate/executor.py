@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.aggregate.engine import EngineAnswers, KeyRows
+from skyband.aggregate.followed_keys import FollowedKeys, KeysOfRows
 from skyband.aggregate.item_engine import ItemEngine, codes_of, engine_of
 from skyband.aggregate.shape import AggregateShape
 from skyband.aggregate.window_totals import completed
@@ -16,6 +17,7 @@ from skyband.data.answer_log import RankedWindows, chosen, joined
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.key_dictionary import KeyDictionary
 from skyband.kernels.stream import Bools, Floats, Ints
+from skyband.windows import ALWAYS
 
 __all__ = ["AggregateExecutor", "KeyBatch", "KeyedAnswers", "chosen_answers", "ended_by"]
 
@@ -31,6 +33,7 @@ class KeyBatch(NamedTuple):
     ids: Ints
     groups: Ints | None  # None: no groups
     items: pa.Array | None = None  # the values that are counted, if they are not numbers
+    deletes: bool = False  # whether rows can delete their keys: NaN is the value of those that do
 
 
 class KeyedAnswers(NamedTuple):
@@ -61,6 +64,9 @@ class AggregateExecutor:
         self.book = KeyDictionary(self.engine.unused, grouped)
         self.objects = 0
         self.shape = shape
+        self._since = [ALWAYS] * len(shape.queries)
+        self._deletes = False  # whether rows can delete their keys
+        self._followed: FollowedKeys | None = None  # None: no query limits its keys, and no row deletes its key
         self.places = places
         self._grouped = grouped
         self._group = group  # code of its group, -1 if it has no group or all groups
@@ -82,16 +88,40 @@ class AggregateExecutor:
 
     def answer_since(self, starts: Sequence[int]) -> None:
         """Set, per query, the smallest window start that is answered."""
+        self._since = list(starts)
         self.engine.answer_since(starts)
+        if self._followed is not None:
+            self._followed.answer_since(self._since)
+
+    @property
+    def unknown_deletes(self) -> int | None:
+        """Number of deletes of keys without a value; None if no row can delete its key."""
+        return self._followed.unknown_deletes if self._followed is not None and self._deletes else None
+
+    def _follow(self, deletes: bool) -> None:
+        """Follow the keys from now on, if a query limits them or rows can delete them."""
+        self._deletes |= deletes
+        if self._followed is None and (deletes or any(query.max_keys for query in self.shape.queries)):
+            self._followed = FollowedKeys(self.shape)
+            self._followed.answer_since(self._since)
+            slots = self.book.state()["slots"]
+            lasts = np.full(slots.size, ALWAYS) if isinstance(self.engine, ItemEngine) else self.engine.last_seen(slots)
+            self._followed.begin_with(slots, lasts)
 
     def take_in(self, batch: KeyBatch, groups: int, first: int) -> list[KeyedAnswers]:
         """Process rows and return the answers of windows that end at or before the last row."""
+        self._follow(batch.deletes)
         found = []
         for low in range(0, len(batch.keys), _CHUNK):
             keys = batch.keys.slice(low, _CHUNK)
             mine = slice(low, low + len(keys))
             slots = self.book.slots_of(keys, None if batch.groups is None else batch.groups[mine])
             ids = batch.ids[mine] if self.shape.identified else batch.ids[:0]
+            if self._followed is not None:
+                positions = batch.positions[mine] if batch.positions.size else self.objects + np.arange(len(keys))
+                values = batch.values[mine] if batch.deletes else np.zeros(len(keys))
+                ones = np.ones(len(keys), np.int64)
+                self._followed.take(KeysOfRows(slots, positions, batch.ids[mine], values, ones))
             if isinstance(self.engine, ItemEngine):
                 slots = self.engine.slots_of(self._items(batch, mine), slots)
             rows = KeyRows(slots, batch.positions[mine], batch.values[mine], ids, self.objects)
@@ -102,6 +132,8 @@ class AggregateExecutor:
 
     def advance(self, to: int, groups: int, first: int) -> list[KeyedAnswers]:
         """Return the answers of all windows that end at or before `to`."""
+        if self._followed is not None:
+            self._followed.advance(to)
         self.engine.advance(to, self.book.keys, groups, first)
         return self._answered()
 
@@ -168,10 +200,22 @@ class AggregateExecutor:
         """Return the state for `load`."""
         book = self.book.state()
         values = to_bytes(pa.table({"key": self.book.values(book["slots"])}))
-        return {"objects": self.objects, "book": book, "keys": values, "engine": self.engine.state()}
+        followed = (
+            {}
+            if self._followed is None
+            else {
+                "followed": self._followed.state(book["slots"]),
+                "deletes": self._deletes,
+            }
+        )
+        return {"objects": self.objects, "book": book, "keys": values, "engine": self.engine.state(), **followed}
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore the state that `state` returned."""
         self.objects = state["objects"]
         self.book.load(state["book"], one(from_bytes(state["keys"])["key"]))
         self.engine.load(state["engine"])
+        if "followed" in state:
+            self._deletes, self._followed = state["deletes"], FollowedKeys(self.shape)
+            self._followed.answer_since(self._since)
+            self._followed.load(state["followed"], state["book"]["slots"])

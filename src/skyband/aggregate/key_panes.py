@@ -9,15 +9,17 @@ deletes of a key in one pane do not count either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from skyband.aggregate.query import AggregateTopK
+from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Floats, Ints
 from skyband.windows import ALWAYS
 
-__all__ = ["KeyPanes"]
+__all__ = ["KeyPanes", "refuse_keys", "refuse_more_keys"]
 
 
 class KeyPanes:
@@ -92,3 +94,35 @@ class KeyPanes:
             more = max(wanted, 2 * size) - size
             self._marks = np.append(self._marks, np.full(more, ALWAYS))
             self._valued = np.append(self._valued, np.zeros(more, bool))
+
+
+def refuse_more_keys(
+    keys: KeyPanes,
+    limited: Sequence[tuple[AggregateTopK, int, int]],
+    slots: Ints,
+    marks: Ints,
+    values: Floats,
+    where: str = "",
+) -> None:
+    """Take partials sorted by pane, and reject more keys in a window than its query allows.
+
+    `limited` are the queries with their limits, and the smallest starts of the windows that they answer.
+    """
+    if not limited:
+        keys.take(slots, marks, values)
+        return
+    for mark in keys.by_pane(slots, marks, values):
+        for query, most, since in limited:
+            end = query.window.first_end_after(mark)
+            if (held := keys.held(max(query.window.start(end), since))) > most:
+                refuse_keys(query, end, held, where)
+
+
+def refuse_keys(query: AggregateTopK, end: int, held: int, where: str = "") -> None:
+    """Reject the rows of a window with more keys than its query allows."""
+    unit = " (microseconds)" if query.axis == "time" else ""
+    raise InvalidInputError(
+        f"query {query.name!r} has max_keys={query.max_keys}, but its window that ends at {end}{unit} has {held} keys "
+        f"or more{where}. No answer of this window was returned. Use a larger max_keys (a restart with it continues), "
+        "a filter, or a shorter window."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Self
 
@@ -24,7 +25,7 @@ from skyband.data.validation import Batch as Checked
 from skyband.data.window_bounds import all_sliding, last_ends, starts_of
 from skyband.data.window_table import WindowQueries, window_table
 from skyband.data.wrong_values import wrong_value
-from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Floats, Ints
 from skyband.kernels.validation import rows_by_group
 from skyband.local.frames import refuse_missing_arrays
@@ -103,14 +104,13 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
     ) -> None:
         self._refuse_id_without_time(id)
         self._workload = self._checked(queries, computed)
-        for query in self._workload:
-            _refuse_limit(query)
         super().__init__(self._workload.axis, computed=computed)
         self._key_kind: pa.DataType | None = None
         self._parts: pa.Schema | None = None  # the columns of keys that have several
         self._value_kind: pa.DataType | None = None  # of values that are counted, not added up
         self._has_ids: bool | None = None  # whether rows have ids, not row numbers; None: no row yet
         self._all_grouped = False  # groups were pushed although no query has partition_by: they apply to all queries
+        self._has_deletes = False  # whether rows of this push can delete their keys
         self._cohorts: list[Cohort] = []
         self._begin(self.queries, ALWAYS)
 
@@ -189,9 +189,11 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             numbers = np.where(deleted, 0.0, numbers)  # a delete counts without a value
         if any(query.sketched and query.aggregate == "sum" for query in self.queries):
             refuse_other_weights(numbers, "values")
+        before = self._before_limits()
         checked = self._intake.check(positions, numbers, None, groups)
         if deleted is not None:
             checked = _with_deletes(checked, deleted)
+        self._has_deletes = deleted is not None
         if checked.groups is not None and self._intake.groups is None and not self._grouped_places():
             self._all_grouped = True
         self._intake.adopt(checked)
@@ -199,7 +201,8 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         if counted is not None:
             self._value_kind = self._value_kind or counted.kind
         self._has_ids = self._has_ids if self._has_ids is not None or not rows else ids is not None
-        self._take_in(checked, found, None if counted is None else counted.stored, values is not None, names)
+        with self._unchanged_if_rejected(before):
+            self._take_in(checked, found, None if counted is None else counted.stored, values is not None, names)
         if self._intake.groups is not None and self._intake.groups.has_grown:
             self._forget_groups()
 
@@ -238,7 +241,8 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
 
         ``entered`` and ``left`` count how often a partial was added to or subtracted from running totals, over all
         queries. ``scored`` counts how often a key was rescored. ``unrankable`` counts how often a key's aggregate was
-        NaN because its values contain infinities. With ``method="sketch"``, ``evicted`` counts evicted counters.
+        NaN because its values contain infinities. With ``method="sketch"``, ``evicted`` counts evicted counters. If
+        rows can delete their keys, ``unknown_deletes`` counts deletes of keys without a value.
 
         >>> import skyband as sb
         >>> monitor = sb.aggregate.Monitor(sb.AggregateTopK(k=1, size=2))
@@ -256,7 +260,40 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             "keys": sum(lane.keys for _, lane in self._lanes()),
             **{name: sum(done[name] for done in work) for name in counters},
             **evictions(lane for _, lane in self._lanes()),
+            **self._unknown_deletes(),
         }
+
+    def _unknown_deletes(self) -> dict[str, int]:
+        """Return the number of deletes of keys without a value, if rows can delete their keys."""
+        found = [lane.unknown_deletes for _, lane in self._lanes()]
+        known = [number for number in found if number is not None]
+        if not known and all(query.delete is None for query in self.queries):
+            return {}
+        return {"unknown_deletes": sum(known)}
+
+    def advance_to(self, position: Any) -> None:
+        """Move time forward without a row: windows that end at or before `position` become final."""
+        with self._unchanged_if_rejected(self._before_limits()):
+            super().advance_to(position)
+
+    def finish(self) -> None:
+        """End the stream: answer every time window that contains a row. Fetch the answers with `answers`."""
+        with self._unchanged_if_rejected(self._before_limits()):
+            super().finish()
+
+    def _before_limits(self) -> bytes | None:
+        """Return the state before rows that can be rejected for their keys; None if no query limits them."""
+        return self.snapshot() if any(query.max_keys for query in self.queries) else None
+
+    @contextmanager
+    def _unchanged_if_rejected(self, before: bytes | None) -> Iterator[None]:
+        """Restore an earlier state if a window has more keys than its query allows."""
+        try:
+            yield
+        except InvalidInputError:
+            if before is not None:
+                vars(self).update(vars(type(self).resume(before)))
+            raise
 
     def _state(self) -> dict[str, Any]:
         self._forget_groups()
@@ -364,7 +401,15 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             stored, names = stored.take(pa.array(rows, pa.int64())), names[rows]
             counted = None if counted is None else counted.take(pa.array(rows, pa.int64()))
         codes = None if checked.groups is None else checked.groups.codes
-        batch = KeyBatch(stored, checked.scores if valued else np.empty(0), checked.positions, names, codes, counted)
+        batch = KeyBatch(
+            stored,
+            checked.scores if valued else np.empty(0),
+            checked.positions,
+            names,
+            codes,
+            counted,
+            self._has_deletes or any(query.delete is not None for query in self.queries),
+        )
         if len(stored):
             self._feed(WHOLE, batch._replace(groups=None))
             if codes is not None:
@@ -391,7 +436,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             mine = slice(begins[code], begins[code + 1])
             counted = None if items is None else items[mine]
             ids = batch.ids[order[mine]]
-            self._feed(code, KeyBatch(keys[mine], values[mine], batch.positions, ids, None, counted))
+            self._feed(code, KeyBatch(keys[mine], values[mine], batch.positions, ids, None, counted, batch.deletes))
 
     def _feed(self, name: int, batch: KeyBatch) -> None:
         first = 0 if self._intake.axis == "count" or self._intake.first is None else self._intake.first
@@ -431,7 +476,6 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         newest = self._intake.newest
         since = ALWAYS if newest is None else newest + 1
         refuse_past_landmark(query, since)
-        _refuse_limit(query)
         self._put_aside()
         self._workload = after
         self._begin([query], since)
@@ -497,14 +541,6 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
                     f"deletes= was given, but query {query.name!r} uses the {other} of a key, and a delete has no "
                     "value. Use deletes= with aggregate='latest' only. This push was rejected."
                 )
-
-
-def _refuse_limit(query: AggregateTopK) -> None:
-    if query.max_keys is not None:
-        raise UnsupportedError(
-            f"query {query.name!r}: max_keys={query.max_keys} is not supported for arrays. Omit it, or use data "
-            "frames, with time= for the monitor or for replay."
-        )
 
 
 def _numbers(values: Any, keys: Any) -> Floats:

@@ -58,7 +58,12 @@ class OrderedAggregateShard(OrderedShard):
         self._forget_at = FEW
         self._kinds = pa.schema([])  # of the group columns
         self._rows = NumberedRows()  # the rows that answers may return
-        self._unrankable = 0
+        self._counted = self._counts()
+
+    @property
+    def may_reject(self) -> bool:  # type: ignore[override]  # depends on the queries here
+        """Whether a step may raise an error about its rows."""
+        return any(query.max_keys for query in self._queries)
 
     @property
     def owner_columns(self) -> Sequence[str]:
@@ -93,9 +98,14 @@ class OrderedAggregateShard(OrderedShard):
 
     def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
         found, tally = super().advance(before)
-        unrankable = self._monitor.metrics()["unrankable"]
-        more, self._unrankable = unrankable - self._unrankable, unrankable
-        return found, tally._replace(unrankable=more)
+        before, self._counted = self._counted, self._counts()
+        more = {name: count - before[name] for name, count in self._counted.items()}
+        return found, tally._replace(**more)
+
+    def _counts(self) -> dict[str, int]:
+        """Return what the monitor has counted since the stream began."""
+        metrics = self._monitor.metrics()
+        return {name: metrics.get(name, 0) for name in ("unrankable", "unknown_deletes")}
 
     def rank(self, ready: pa.Table | None) -> list[pa.Table]:
         if ready is not None and ready.num_rows:
@@ -211,7 +221,7 @@ class OrderedAggregateShard(OrderedShard):
             self._codes = {group: code for code, group in self._groups.items()}
             self._next_code = max(self._groups) + 1
         self._rows.load(saved["rows"])
-        self._unrankable = self._monitor.metrics()["unrankable"]
+        self._counted = self._counts()
         self.load_reports(saved, same, lambda name: self.plan.keys[self.scan] if is_key_name(name) else name)
 
     def _remove_others(self, same: set[str]) -> None:

@@ -148,7 +148,7 @@ class AggregateTopK(WindowedQuery):
         Report only windows that begin at or after the first row of the stream.
     max_keys
         The most keys with a row in one window, in each shard, counting a key once for each group; deleted keys do not
-        count. Rows with more keys are rejected, which stops a stream. None: no limit. For data frames, files and Spark.
+        count. Rows with more keys are rejected, which stops a stream. None: no limit.
     zone, week_start
         A time zone such as ``"Europe/Paris"``: windows begin at local midnight, and `size` may be days, weeks, months,
         quarters or years. `week_start` is the first day of a week, ``"monday"`` unless given.

@@ -19,6 +19,7 @@ import pyarrow as pa
 from skyband.aggregate.executor import AggregateExecutor, KeyBatch, KeyedAnswers, chosen_answers
 from skyband.aggregate.extreme_rows import PartialLayout, added
 from skyband.aggregate.item_engine import ItemEngine, engine_of
+from skyband.aggregate.key_panes import refuse_keys
 from skyband.aggregate.partial_columns import column_of, numbers_of, partial_columns, partials_of
 from skyband.aggregate.plan import ITEM
 from skyband.aggregate.query import AggregateTopK
@@ -57,7 +58,7 @@ class SessionExecutor(AggregateExecutor):
         self._window = window
         super().__init__(AggregateShape(tuple(map(_of_numbers, shape.queries))), places, grouped, group)
         self._layout = PartialLayout((), _KEY, self.shape, _ID if self.shape.identified else None, ids_given=True)
-        self._since = [ALWAYS] * len(shape.queries)  # per query: the smallest start of a session that it answers
+        self._unknown: int | None = None  # deletes of keys without a value; None: no row can delete its key
         none = np.empty(0, np.int64)
         self._open = _Open(none, none, none)
         self._partials: pa.Table | None = None  # ``pane`` is the number of the open session
@@ -109,6 +110,8 @@ class SessionExecutor(AggregateExecutor):
 
     def take_in(self, batch: KeyBatch, groups: int, first: int) -> list[KeyedAnswers]:
         """Add rows, which are in stream order: a session is final if it ends at or before the last of them."""
+        if batch.deletes and self._unknown is None:
+            self._unknown = 0
         if len(batch.keys):
             self._fresh.append(batch._replace(items=self._items(batch) if self.shape.items else None))
             self._waiting += len(batch.keys)
@@ -139,6 +142,7 @@ class SessionExecutor(AggregateExecutor):
             pieces.insert(0, self._partials.set_column(at, "pane", moved))
         table = added(self._layout, pa.concat_tables(pieces, promote_options="default").combine_chunks())
         final = ends <= self._watermark
+        self._refuse_keys(table, ends)
         self._next_end = int(ends[~final].min(initial=NEVER))
         self._open = sessions.taken(~final)
         panes = numbers_of(table["pane"])
@@ -197,6 +201,8 @@ class SessionExecutor(AggregateExecutor):
         panes = np.full(ends.size, -1)
         panes[order] = numbers  # the sessions of a group, one after another
         owners = numbers_of(table["pane"])
+        if self._unknown is not None:  # a delete is unknown if it is the only row of its key in the session
+            self._unknown += int((np.isnan(numbers_of(table["latest"])) & (numbers_of(table["count"]) == 1)).sum())
         in_order = np.argsort(panes[owners], kind="stable")
         table, owners = table.take(pa.array(in_order)), owners[in_order]
         table = table.set_column(table.column_names.index("pane"), "pane", pa.array(panes[owners]))
@@ -212,6 +218,23 @@ class SessionExecutor(AggregateExecutor):
         self._begin_engine()
         bounds = _Bounds(panes[order], sessions.groups[order], sessions.starts[order], ends[order])
         return [self._with_bounds(part, bounds) for part in found]
+
+    def _refuse_keys(self, table: pa.Table, ends: Ints) -> None:
+        """Reject more keys in a session than a query allows, whether they are deleted or not."""
+        pairs = zip(self.shape.queries, self._since, strict=True)
+        limited = [(query, query.max_keys) for query, start in pairs if query.max_keys and start != NEVER]
+        if not limited:
+            return
+        keys = group_rows(table, ["pane", _KEY]).samples
+        held = np.bincount(numbers_of(table["pane"])[keys], minlength=ends.size)
+        for query, most in limited:
+            if (more := np.flatnonzero(held > most)).size:
+                refuse_keys(query, int(ends[more[0]]), int(held[more[0]]))
+
+    @property
+    def unknown_deletes(self) -> int | None:
+        """Number of deletes that are the only row of their key in a session; None if no row can delete its key."""
+        return self._unknown
 
     def _with_bounds(self, part: KeyedAnswers, bounds: _Bounds) -> KeyedAnswers:
         """Return answers with the bounds of their sessions, without sessions that may have begun earlier."""
@@ -258,6 +281,7 @@ class SessionExecutor(AggregateExecutor):
             "watermark": self._watermark,
             "next_end": self._next_end,
             "work": self._work,
+            "deletes": self._unknown,
         }
         return {"sessions": sessions}
 
@@ -267,7 +291,7 @@ class SessionExecutor(AggregateExecutor):
         self._open = _Open(**saved["open"])
         self._partials = None if saved["partials"] is None else from_bytes(saved["partials"]).combine_chunks()
         self._watermark, self._next_end = saved["watermark"], saved["next_end"]
-        self._work = saved["work"]
+        self._work, self._unknown = saved["work"], saved["deletes"]
         if saved["rows"] is not None:
             table = from_bytes(saved["rows"]).combine_chunks()
             numbers = {

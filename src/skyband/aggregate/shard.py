@@ -14,7 +14,7 @@ from skyband.aggregate.answer_table import ROW, answer_table, tuples_of
 from skyband.aggregate.extreme_rows import PartialLayout, added, row_columns
 from skyband.aggregate.item_engine import ItemEngine, engine_of
 from skyband.aggregate.kernels.partials import NEVER, NONE
-from skyband.aggregate.key_panes import KeyPanes
+from skyband.aggregate.key_panes import KeyPanes, refuse_more_keys
 from skyband.aggregate.open_panes import OpenPanes
 from skyband.aggregate.open_sketches import ClosedSketch
 from skyband.aggregate.partial_columns import column_of, numbers_of, partials_of
@@ -187,21 +187,11 @@ class AggregateShard(Shard):
         if self.plan.has_deletes(self.scan):
             values = numbers_of(column_of(table, "latest", -np.inf))
             self._unknown_deletes += keys.unknown_deletes(slots, marks, values, numbers_of(table["count"]))
-        limited = [(query, most) for query, most in self._limited if len(self._book) > most]
-        if not limited:
-            keys.take(slots, marks, values)
-            return
-        for mark in keys.by_pane(slots, marks, values):
-            for query, most in limited:
-                end = query.window.first_end_after(mark)
-                start = max(query.window.start(end), self.since.get(query.name, ALWAYS))
-                if (held := keys.held(start)) > most:
-                    where = f" in one of {self.plan.shards} shards" if self.plan.shards > 1 else ""
-                    raise InvalidInputError(
-                        f"query {query.name!r} has max_keys={most}, but its window that ends at {end} "
-                        f"(microseconds) has {held} keys or more{where}. No answer of this window was returned. Use a "
-                        "larger max_keys (a restart with it continues), a filter, or a shorter window."
-                    )
+        limited = [
+            (query, most, self.since.get(query.name, ALWAYS)) for query, most in self._limited if len(self._book) > most
+        ]
+        where = f" in one of {self.plan.shards} shards" if self.plan.shards > 1 else ""
+        refuse_more_keys(keys, limited, slots, marks, values, where)
 
     def _first_start(self, mark: int) -> int:
         """Return the earliest start of the windows that end next after a pane begins."""
