@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
-from skyband.aggregate import Monitor, session_executor
+from skyband.aggregate import Monitor, key_sessions
 from skyband.aggregate.brute_force import by_definition
 from skyband.local.pipeline import plan_for
 from skyband.sharding.projection import ProjectionRequest
@@ -46,7 +46,7 @@ def mixed(random, queries, unit="microseconds"):
 
 @pytest.mark.parametrize("seed", range(100))
 def test_arrays_in_any_pieces_with_restarts(seed, monkeypatch):
-    monkeypatch.setattr(session_executor, "FEW", 1 if seed % 2 else 1024)
+    monkeypatch.setattr(key_sessions, "FEW", 1 if seed % 2 else 1024)
     random = Random(seed)
     case = cases.draw(random, axis="time", most=80)
     case = case._replace(queries=mixed(random, case.queries))
@@ -59,7 +59,7 @@ def test_arrays_in_any_pieces_with_restarts(seed, monkeypatch):
 
 @pytest.mark.parametrize("seed", range(60))
 def test_streams_in_disorder_with_late_rows_and_restarts(seed, monkeypatch):
-    monkeypatch.setattr(session_executor, "FEW", 1 if seed % 2 else 1024)
+    monkeypatch.setattr(key_sessions, "FEW", 1 if seed % 2 else 1024)
     random = Random(seed)
     case, queries, rows = streams.drawn(random, axis="time")
     queries = [in_sessions(random, query, "milliseconds") for query in queries]

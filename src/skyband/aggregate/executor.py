@@ -65,6 +65,7 @@ class AggregateExecutor:
         self.objects = 0
         self.shape = shape
         self._since = [ALWAYS] * len(shape.queries)
+        self._limits = any(query.max_keys is not None for query in shape.queries)
         self._deletes = False  # whether rows can delete their keys
         self._followed: FollowedKeys | None = None  # None: no query limits its keys, and no row deletes its key
         self.places = places
@@ -101,7 +102,7 @@ class AggregateExecutor:
     def _follow(self, deletes: bool) -> None:
         """Follow the keys from now on, if a query limits them or rows can delete them."""
         self._deletes |= deletes
-        if self._followed is None and (deletes or any(query.max_keys for query in self.shape.queries)):
+        if self._followed is None and (deletes or self._limits):
             self._followed = FollowedKeys(self.shape)
             self._followed.answer_since(self._since)
             slots = self.book.state()["slots"]

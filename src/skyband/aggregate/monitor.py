@@ -111,6 +111,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         self._has_ids: bool | None = None  # whether rows have ids, not row numbers; None: no row yet
         self._all_grouped = False  # groups were pushed although no query has partition_by: they apply to all queries
         self._has_deletes = False  # whether rows of this push can delete their keys
+        self._limits_keys = self._deletes_keys = False  # whether a query has `max_keys`, or `delete`
         self._cohorts: list[Cohort] = []
         self._begin(self.queries, ALWAYS)
 
@@ -267,7 +268,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         """Return the number of deletes of keys without a value, if rows can delete their keys."""
         found = [lane.unknown_deletes for _, lane in self._lanes()]
         known = [number for number in found if number is not None]
-        if not known and all(query.delete is None for query in self.queries):
+        if not known and not self._deletes_keys:
             return {}
         return {"unknown_deletes": sum(known)}
 
@@ -283,7 +284,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
 
     def _before_limits(self) -> bytes | None:
         """Return the state before rows that can be rejected for their keys; None if no query limits them."""
-        return self.snapshot() if any(query.max_keys for query in self.queries) else None
+        return self.snapshot() if self._limits_keys else None
 
     @contextmanager
     def _unchanged_if_rejected(self, before: bytes | None) -> Iterator[None]:
@@ -408,7 +409,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             names,
             codes,
             counted,
-            self._has_deletes or any(query.delete is not None for query in self.queries),
+            self._has_deletes or self._deletes_keys,
         )
         if len(stored):
             self._feed(WHOLE, batch._replace(groups=None))
@@ -471,6 +472,8 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
         self._cohorts = [cohort for cohort in self._cohorts if not cohort.is_empty]
         for cohort in self._cohorts:
             cohort.settle([query.name for query in self.queries])
+        self._limits_keys = any(query.max_keys is not None for query in self.queries)
+        self._deletes_keys = any(query.delete is not None for query in self.queries)
 
     def _add(self, query: AggregateTopK, after: Workload[AggregateTopK]) -> None:
         newest = self._intake.newest

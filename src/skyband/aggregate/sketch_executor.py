@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from skyband.aggregate.engine import EngineAnswers
 from skyband.aggregate.executor import AggregateExecutor, KeyBatch, KeyedAnswers
 from skyband.aggregate.kernels.totals import Partials
+from skyband.aggregate.key_sessions import KeySessionExecutor
 from skyband.aggregate.pane_bounds import PaneBounds, counter_partials
-from skyband.aggregate.session_executor import SessionExecutor
 from skyband.aggregate.shape import AggregateShape
 from skyband.aggregate.sketches import KeyIdentities, PaneSummary
 from skyband.data.arrow import from_bytes, one, to_bytes
@@ -31,7 +31,7 @@ def executor_of(shape: AggregateShape, places: Ints, grouped: bool, group: int =
     """Return the executor for these queries."""
     made = AggregateExecutor if shape.counters is None else SketchExecutor
     if isinstance(shape.queries[0].window, SessionWindows):
-        made = SessionExecutor
+        made = KeySessionExecutor
     return made(shape, places, grouped, group)
 
 

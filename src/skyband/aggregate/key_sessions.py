@@ -1,8 +1,8 @@
 """Executor of session queries: rows in stream order in, the ranked keys of final sessions out.
 
 Of an open session, its first and its last row and a partial for each key are stored. When it is final, its partials are
-passed to an engine as a pane of their own: engines need panes that follow each other, so final sessions are numbered.
-Sessions of different groups share numbers. So sums, extremes, conditions and totals are those of all other windows.
+passed to an engine as one pane: engines need panes that follow each other, so final sessions are numbered. Sessions of
+different groups share numbers. So sums, extremes, conditions and totals are computed as in all other windows.
 
 Rows are collected until a session may have ended, or until as many have arrived as partials are stored. So a push costs
 time for its own rows, not for all open sessions.
@@ -32,7 +32,7 @@ from skyband.session_windows import SessionWindows
 from skyband.sharding.rows import group_rows
 from skyband.windows import ALWAYS, NEVER
 
-__all__ = ["SessionExecutor"]
+__all__ = ["KeySessionExecutor"]
 
 FEW = 1024  # rows that are collected in any case
 _KEY, _ID = "key", "id"
@@ -49,7 +49,7 @@ class _Open(NamedTuple):
         return _Open(*(column[places] for column in self))
 
 
-class SessionExecutor(AggregateExecutor):
+class KeySessionExecutor(AggregateExecutor):
     """Process rows and return the answers of final sessions. All queries have the same gap and maximal length."""
 
     def __init__(self, shape: AggregateShape, places: Ints, grouped: bool, group: int = -1) -> None:
