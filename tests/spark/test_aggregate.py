@@ -366,7 +366,6 @@ def test_times_without_a_zone(spark):
 def test_what_cannot_be_answered_is_refused(spark):
     df = spark.createDataFrame(table(drawn(6, rows=5)), SCHEMA)
     for asked, said, more in [
-        (sb.AggregateTopK(k=1, size=10, key="k", value="v"), "window of 10 rows", {}),
         (query("x", key=None), "no key=", {}),
         (query("x", value="k"), "value must be numeric", {}),
         (query("x", key="array(k)"), "larger key", {}),
