@@ -33,6 +33,11 @@ class KeysOfRows(NamedTuple):
         none = np.empty(0, np.int64)
         return cls(none, none, none, np.empty(0), none)
 
+    def taken(self, rows: slice) -> KeysOfRows:
+        """Return some of the rows."""
+        slots, positions, ids, values, counts = self
+        return KeysOfRows(slots[rows], positions[rows], ids[rows], values[rows], counts[rows])
+
     def and_rows(self, others: KeysOfRows) -> KeysOfRows:
         """Return the newest row of each key, for all rows of the key."""
         slots, positions, ids, values, counts = (
@@ -66,7 +71,7 @@ class FollowedKeys:
         for some in np.split(np.arange(marks.size), np.flatnonzero(np.diff(marks)) + 1):
             if not some.size:
                 continue
-            mine = KeysOfRows(*(column[some[0] : some[-1] + 1] for column in rows))
+            mine = rows.taken(slice(int(some[0]), int(some[-1]) + 1))
             if self._end != NEVER and int(marks[some[0]]) != self._mark:
                 self._close()
             self._mark, self._end = int(marks[some[0]]), int(self._panes.ends_of(mine.positions[:1])[0])

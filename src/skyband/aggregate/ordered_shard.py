@@ -98,8 +98,8 @@ class OrderedAggregateShard(OrderedShard):
 
     def advance(self, before: int) -> tuple[list[pa.Table], Tally]:
         found, tally = super().advance(before)
-        before, self._counted = self._counted, self._counts()
-        more = {name: count - before[name] for name, count in self._counted.items()}
+        earlier, self._counted = self._counted, self._counts()
+        more = {name: count - earlier[name] for name, count in self._counted.items()}
         return found, tally._replace(**more)
 
     def _counts(self) -> dict[str, int]:
