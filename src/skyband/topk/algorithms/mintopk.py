@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from skyband.kernels import ranked_list
 from skyband.kernels.stream import Answers, Rows
 from skyband.topk.algorithms.base import Engine, Objects, State, packed, with_more_rows
 from skyband.topk.kernels import mintopk as kernels
+from skyband.topk.kernels import mintopk_batch
 from skyband.topk.query import TopK
 
 __all__ = ["MinTopk"]
@@ -40,6 +41,8 @@ class MinTopk(Engine):
 
     name = "mintopk"
     summary = "one list, window marks and lower-bound pointers; nothing recomputed (EDBT 2011)"
+    #: New objects wait for a batch whenever that is possible, not only where it is faster.
+    always_batches: ClassVar[bool] = False
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
@@ -57,13 +60,28 @@ class MinTopk(Engine):
             np.zeros(windows, np.int32),
             np.zeros(kernels.REGISTERS, np.int64),
         )
+        self._batch = mintopk_batch.empty_rank_batch(0, 0, 0, np.zeros(mintopk_batch.REGISTERS, np.int64))
+        self._batch.registers[mintopk_batch.ALWAYS] = self.always_batches
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
-        return kernels.advance(self._list, self._topk, self._kernel_query, rows, at, watermark, first, answers)
+        return kernels.advance(
+            self._list, self._topk, self._batch, self._kernel_query, rows, at, watermark, first, answers
+        )
 
     def _grow(self) -> None:
-        self._list = ranked_list.with_more_slots(self._list)
-        self._topk = self._topk._replace(marks=with_more_rows(self._topk.marks, self._list.keys.size))
+        registers = self._batch.registers
+        needed = int(registers[mintopk_batch.LENGTH] if registers[mintopk_batch.TAKEN] else self.candidates)
+        room = int(registers[mintopk_batch.ROOM])
+        if needed + 1 >= self._list.keys.size or not room:
+            self._list = ranked_list.with_more_slots(self._list)
+            while needed >= self._list.keys.size:
+                self._list = ranked_list.with_more_slots(self._list)
+            self._topk = self._topk._replace(marks=with_more_rows(self._topk.marks, self._list.keys.size))
+        if room and not registers[mintopk_batch.TAKEN]:
+            registers[mintopk_batch.ROOM] = 0
+            self._batch = mintopk_batch.empty_rank_batch(
+                (needed + room) * 5 // 4, room * 5 // 4, self._topk.tkc.size, registers
+            )
 
     @property
     def candidates(self) -> int:

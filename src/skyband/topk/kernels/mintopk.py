@@ -39,6 +39,19 @@ from skyband.kernels.stream import (
     position_at,
     write_row,
 )
+from skyband.topk.kernels.mintopk_batch import (
+    IS_FULL,
+    ROOM,
+    SIDE,
+    TAKEN,
+    RankBatch,
+    lacks_space,
+    last_row,
+    process_batch,
+    put_list,
+    take_list,
+)
+from skyband.topk.kernels.mintopk_batch import LENGTH as TAKEN_LENGTH
 
 # SuperTopk.registers
 OLDEST = 0  # W_exp: the oldest unanswered window
@@ -194,9 +207,60 @@ def open_windows(chain: RankedList, state: SuperTopk, query: KernelQuery, positi
 
 
 @kernel
+def run_batches(
+    chain: RankedList,
+    state: SuperTopk,
+    batch: RankBatch,
+    query: KernelQuery,
+    rows: Rows,
+    at: int,
+    first: int,
+    answers: Answers,
+) -> int:
+    """Process batches of rows from `at` on while they are worth it; return the row reached.
+
+    After the first one, the list is in the batch's arrays, and pointers are slots that it will have when it is linked.
+    """
+    r, b = state.registers, batch.registers
+    while at < rows.keys.size:
+        stop, last = last_row(chain, batch, state.tkc, r[OLDEST], r[NEWEST], query, rows, at)
+        if stop == at:
+            break
+        if lacks_space(chain, batch, stop - at):
+            b[ROOM] = stop - at
+            break
+        worst = state.lbp[last % state.lbp.size]
+        if b[TAKEN]:
+            bar = batch.keys[b[SIDE], worst - 1]
+        else:
+            bar = chain.keys[worst]
+            take_list(chain, state.marks, r[BASE], batch)
+        at, r[OLDEST], r[NEWEST] = process_batch(
+            batch, state.tkc, state.lbp, query, rows, at, stop, r[OLDEST], r[NEWEST], bar, first, answers
+        )
+        r[POINTER_MOVES] += r[NEWEST] - r[OLDEST] + 1
+        if b[IS_FULL] or b[TAKEN_LENGTH] == 0:
+            break
+    return at
+
+
+@kernel
+def link_again(chain: RankedList, state: SuperTopk, batch: RankBatch) -> bool:
+    """Link the list if it is in the batch's arrays; return False if it needs more room."""
+    if batch.registers[TAKEN]:
+        if batch.registers[TAKEN_LENGTH] >= chain.keys.size:
+            return False
+        r = state.registers
+        r[BASE] = r[OLDEST]
+        put_list(chain, state.marks, r[BASE], batch)
+    return True
+
+
+@kernel
 def advance(
     chain: RankedList,
     state: SuperTopk,
+    batch: RankBatch,
     query: KernelQuery,
     rows: Rows,
     at: int,
@@ -206,6 +270,9 @@ def advance(
 ) -> tuple[int, int]:
     """Process the rows from index `at` on and answer all windows that end at or before the watermark."""
     r, n, k, i = state.registers, rows.keys.size, query.k, at
+    if not link_again(chain, state, batch):
+        return STATE_FULL, i
+    examined = i  # from this row on, a batch may be worth it
     while True:
         due = position_at(rows, i) if i < n else watermark
         while chain.registers[LENGTH] > 0:
@@ -220,6 +287,13 @@ def advance(
         if i == n:
             return DONE, n
         open_windows(chain, state, query, due)
+        if i >= examined and query.slide <= query.size:
+            begin, i = i, run_batches(chain, state, batch, query, rows, i, first, answers)
+            examined = i + BLOCK + chain.registers[LENGTH] // 4
+            if not link_again(chain, state, batch) or batch.registers[ROOM]:
+                return STATE_FULL, i
+            if i > begin:
+                continue
         # The newest window does not change before the boundary, so a new object has to beat the same object until then.
         boundary = min(
             query.origin + r[OLDEST] * query.slide,
