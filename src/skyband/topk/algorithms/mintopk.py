@@ -18,6 +18,7 @@ from skyband.topk.query import TopK
 __all__ = ["MinTopk"]
 
 MOST_WINDOWS = 1 << 26  # a pointer and a counter each: half a gigabyte
+FEWEST = 256  # rows in one call that can be worth a batch; passing its arrays to a kernel takes microseconds
 
 
 class MinTopk(Engine):
@@ -64,8 +65,11 @@ class MinTopk(Engine):
         self._batch.registers[mintopk_batch.ALWAYS] = self.always_batches
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
-        return kernels.advance(
-            self._list, self._topk, self._batch, self._kernel_query, rows, at, watermark, first, answers
+        query, count, registers = self._kernel_query, rows.keys.size, self._batch.registers
+        if count - at < FEWEST and not registers[mintopk_batch.ALWAYS] and not registers[mintopk_batch.TAKEN]:
+            return kernels.advance(self._list, self._topk, query, rows, at, count, watermark, first, answers)
+        return kernels.advance_in_batches(
+            self._list, self._topk, self._batch, query, rows, at, watermark, first, answers
         )
 
     def _grow(self) -> None:

@@ -260,19 +260,19 @@ def link_again(chain: RankedList, state: SuperTopk, batch: RankBatch) -> bool:
 def advance(
     chain: RankedList,
     state: SuperTopk,
-    batch: RankBatch,
     query: KernelQuery,
     rows: Rows,
     at: int,
+    stop: int,
     watermark: int,
     first: int,
     answers: Answers,
 ) -> tuple[int, int]:
-    """Process the rows from index `at` on and answer all windows that end at or before the watermark."""
+    """Process the rows from index `at` on, one by one, and answer all windows that end at or before the watermark.
+
+    If `stop` is a row, this ends before it, when the windows that end by its position are answered.
+    """
     r, n, k, i = state.registers, rows.keys.size, query.k, at
-    if not link_again(chain, state, batch):
-        return STATE_FULL, i
-    examined = i  # from this row on, a batch may be worth it
     while True:
         due = position_at(rows, i) if i < n else watermark
         while chain.registers[LENGTH] > 0:
@@ -287,24 +287,19 @@ def advance(
         if i == n:
             return DONE, n
         open_windows(chain, state, query, due)
-        if i >= examined and query.slide <= query.size:
-            begin, i = i, run_batches(chain, state, batch, query, rows, i, first, answers)
-            examined = i + BLOCK + chain.registers[LENGTH] // 4
-            if not link_again(chain, state, batch) or batch.registers[ROOM]:
-                return STATE_FULL, i
-            if i > begin:
-                continue
+        if i >= stop:
+            return DONE, i
         # The newest window does not change before the boundary, so a new object has to beat the same object until then.
         boundary = min(
             query.origin + r[OLDEST] * query.slide,
             query.origin + (r[NEWEST] + 1) * query.slide - query.size,
         )
         ring = r[NEWEST] % state.tkc.size
-        stop = first_row_at(rows, i, boundary)
-        while i < stop:
+        high = min(stop, first_row_at(rows, i, boundary))
+        while i < high:
             if state.tkc[ring] == k:
-                i = skip_hopeless(rows.keys, i, stop, chain.keys[state.lbp[ring]])
-            until = min(stop, i + BLOCK)
+                i = skip_hopeless(rows.keys, i, high, chain.keys[state.lbp[ring]])
+            until = min(high, i + BLOCK)
             while i < until:
                 key = rows.keys[i]
                 if state.tkc[ring] < k or key >= chain.keys[state.lbp[ring]]:
@@ -314,3 +309,30 @@ def advance(
                             return STATE_FULL, i
                         update_super_topk(chain, state, k, key, position, id_)
                 i += 1
+
+
+@kernel
+def advance_in_batches(
+    chain: RankedList,
+    state: SuperTopk,
+    batch: RankBatch,
+    query: KernelQuery,
+    rows: Rows,
+    at: int,
+    watermark: int,
+    first: int,
+    answers: Answers,
+) -> tuple[int, int]:
+    """The same as `advance`, with batches of rows where they are worth it."""
+    n, i, examined = rows.keys.size, at, at
+    if not link_again(chain, state, batch):
+        return STATE_FULL, i
+    while True:
+        why, i = advance(chain, state, query, rows, i, examined, watermark, first, answers)
+        if why != DONE or i == n:
+            return why, i
+        begin, i = i, run_batches(chain, state, batch, query, rows, i, first, answers)
+        if not link_again(chain, state, batch) or batch.registers[ROOM]:
+            return STATE_FULL, i
+        # After a row that is not worth a batch, some are processed before the next decision.
+        examined = i if i > begin else min(n, i + 16 * BLOCK + chain.registers[LENGTH] // 4)

@@ -12,7 +12,7 @@ Between the batches of one call, the list is in flat arrays by rank; at the end 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,7 +37,9 @@ from skyband.kernels.stream import (
     position_at,
 )
 
-MOST = 1 << 16  # rows of a batch
+MOST = 1 << 16  # rows of a batch, at most
+USUAL = 1 << 11  # rows of a batch if there are few candidates
+ENOUGH = 4  # the last window that ends in a batch should begin so many times k objects before the batch
 FEWEST_HOT = 64  # objects by which the front can always grow
 SPARSE = 64  # slides with more than so many times k objects: nearly all are rejected by one comparison, without a batch
 
@@ -133,16 +135,21 @@ def last_row(
     r, windows, left = batch.registers, tkc.size, rows.keys.size - at
     held = r[LENGTH] if r[TAKEN] else chain.registers[LISTED]
     work = held + (newest - oldest + 1) // 4  # a merge takes time in proportion to this
-    wanted = min(max(2 * work, 16 * BLOCK), MOST)
+    wanted = min(max(3 * work, USUAL), MOST)
     if 2 * left < 3 * wanted:
         wanted = left  # the last rows of a call do not make a separate batch
-    if not r[ALWAYS] and 6 * wanted < work:
-        return at, newest
     span = position_at(rows, at + wanted - 1) - position_at(rows, at) + 1
-    share = min(1.0, query.k * float(span) / (float(query.slide) * wanted))  # of the objects become candidates
-    if not r[ALWAYS] and share * SPARSE < 1.0:
+    slides = float(span) / (float(query.slide) * wanted)  # that a new object is
+    # What single steps take: of an object that becomes a candidate, in units of what a merge takes for each.
+    single = min(1.0, query.k * slides) * (6.0 + min(held * slides, float(newest - oldest + 1)) / 5)
+    if not r[ALWAYS] and (query.k * slides * SPARSE < 1.0 or single * wanted < work):
         return at, newest
-    full, high = oldest - 1, newest  # full windows are the oldest ones
+    # The last window that ends must contain some times k objects already, or else most new objects can be in it.
+    objects = int(ENOUGH * query.k * span) // wanted
+    high = min(newest, (position_at(rows, at) - objects + query.size - query.origin) // query.slide)
+    if r[ALWAYS]:
+        high = newest
+    full = oldest - 1  # full windows are the oldest ones
     while full < high:
         middle = (full + high + 1) >> 1
         if tkc[middle % windows] == query.k:
@@ -152,7 +159,7 @@ def last_row(
     if full < oldest:
         return at, full
     stop = min(at + wanted, first_row_at(rows, at, query.origin + (full + 1) * query.slide))
-    if stop == at or (not r[ALWAYS] and 6.0 * share * (stop - at) < work):
+    if stop == at or (not r[ALWAYS] and single * (stop - at) < work):
         return at, full
     # Only windows that end before the last row matter.
     return stop, min(full, max(oldest, (position_at(rows, stop - 1) - query.origin) // query.slide))
