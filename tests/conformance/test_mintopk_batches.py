@@ -159,9 +159,13 @@ def test_a_batch_sets_each_pointer_once_instead_of_a_step_for_each_object(monkey
     assert moves[True] < moves[False] / 5
 
 
-@pytest.mark.parametrize(("slide", "worth"), [(50, True), (5_000, False)])
-def test_batches_are_used_where_many_objects_become_candidates(monkeypatch, slide, worth):
+@pytest.mark.parametrize(
+    ("kind", "slide", "worth"),
+    [("random", 50, True), ("random", 5_000, False), ("rising", 50, False), ("falling", 50, False)],
+)
+def test_batches_are_used_where_they_are_worth_it(monkeypatch, kind, slide, worth):
+    """Not if nearly all objects are rejected, and not if scores rise or fall: single steps are faster there."""
     monkeypatch.setattr(MinTopk, "always_batches", False)
     monitor = sb.Monitor(sb.TopK(k=20, size=20_000, slide=slide), "mintopk")
-    monitor.push(None, np.random.default_rng(3).random(60_000))
+    monitor.push(None, STREAMS[kind](np.random.default_rng(3), 60_000))
     assert (batches_of(monitor) > 0) == worth

@@ -42,7 +42,6 @@ from skyband.kernels.stream import (
 from skyband.topk.kernels.mintopk_batch import (
     IS_FULL,
     ROOM,
-    SIDE,
     TAKEN,
     RankBatch,
     lacks_space,
@@ -223,17 +222,13 @@ def run_batches(
     """
     r, b = state.registers, batch.registers
     while at < rows.keys.size:
-        stop, last = last_row(chain, batch, state.tkc, r[OLDEST], r[NEWEST], query, rows, at)
+        stop, bar = last_row(chain, batch, state.tkc, state.lbp, r[OLDEST], r[NEWEST], query, rows, at)
         if stop == at:
             break
         if lacks_space(chain, batch, stop - at):
             b[ROOM] = stop - at
             break
-        worst = state.lbp[last % state.lbp.size]
-        if b[TAKEN]:
-            bar = batch.keys[b[SIDE], worst - 1]
-        else:
-            bar = chain.keys[worst]
+        if not b[TAKEN]:
             take_list(chain, state.marks, r[BASE], batch)
         at, r[OLDEST], r[NEWEST] = process_batch(
             batch, state.tkc, state.lbp, query, rows, at, stop, r[OLDEST], r[NEWEST], bar, first, answers
@@ -335,4 +330,4 @@ def advance_in_batches(
         if not link_again(chain, state, batch) or batch.registers[ROOM]:
             return STATE_FULL, i
         # After a row that is not worth a batch, some are processed before the next decision.
-        examined = i if i > begin else min(n, i + 16 * BLOCK + chain.registers[LENGTH] // 4)
+        examined = i if i > begin else min(n, i + 64 * BLOCK + chain.registers[LENGTH] // 4)

@@ -39,7 +39,8 @@ from skyband.kernels.stream import (
 
 MOST = 1 << 16  # rows of a batch, at most
 USUAL = 1 << 11  # rows of a batch if there are few candidates
-ENOUGH = 4  # the last window that ends in a batch should begin so many times k objects before the batch
+ENOUGH = 8  # the last window that ends in a batch should begin so many times k objects before the batch
+SAMPLED = 256  # rows of a batch that are examined before it
 FEWEST_HOT = 64  # objects by which the front can always grow
 SPARSE = 64  # slides with more than so many times k objects: nearly all are rejected by one comparison, without a batch
 
@@ -125,44 +126,88 @@ def put_list(chain: RankedList, marks: Int32s, base: int, batch: RankBatch) -> N
 
 
 @kernel
+def bar_of(chain: RankedList, batch: RankBatch, slot: int) -> float:
+    """Return the key of the object that a pointer refers to, wherever the list is."""
+    r = batch.registers
+    return batch.keys[r[SIDE], slot - 1] if r[TAKEN] else chain.keys[slot]
+
+
+@kernel
+def newest_full(tkc: Int32s, k: int, oldest: int, newest: int) -> int:
+    """Return the newest window with k objects; these are the oldest windows. The one before the oldest if none has."""
+    low, high = oldest - 1, newest
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if tkc[middle % tkc.size] == k:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@kernel
+def depend_on_time(rows: Rows, low: int, high: int, front_bar: float, bar: float, share: float) -> bool:
+    """Whether the keys of these rows rise or fall: single steps are faster then.
+
+    If they rise, many are at or above `front_bar`, and would be inserted into the front. If they fall, far fewer than
+    the given share are at or above `bar`; they are inserted at the end of the list.
+    """
+    hot, found = 0, 0
+    for i in range(SAMPLED):
+        key = rows.keys[low + (high - low) * i // SAMPLED]
+        hot += key >= front_bar
+        found += key >= bar
+    return 4 * hot > SAMPLED or 4 * found < share * SAMPLED
+
+
+@kernel
 def last_row(
-    chain: RankedList, batch: RankBatch, tkc: Int32s, oldest: int, newest: int, query: KernelQuery, rows: Rows, at: int
-) -> tuple[int, int]:
-    """Return the row before which a batch from row `at` on ends, `at` if it is not worth it, and the last full window.
+    chain: RankedList,
+    batch: RankBatch,
+    tkc: Int32s,
+    lbp: Int32s,
+    oldest: int,
+    newest: int,
+    query: KernelQuery,
+    rows: Rows,
+    at: int,
+) -> tuple[int, float]:
+    """Return the row before which a batch from row `at` on ends, `at` if it is not worth it, and the bar of its front.
 
     All windows that end during the batch must be full, so that their worst objects tell which new ones can be in them.
     """
-    r, windows, left = batch.registers, tkc.size, rows.keys.size - at
+    r, k, windows, left = batch.registers, query.k, tkc.size, rows.keys.size - at
     held = r[LENGTH] if r[TAKEN] else chain.registers[LISTED]
     work = held + (newest - oldest + 1) // 4  # a merge takes time in proportion to this
     wanted = min(max(3 * work, USUAL), MOST)
     if 2 * left < 3 * wanted:
         wanted = left  # the last rows of a call do not make a separate batch
-    span = position_at(rows, at + wanted - 1) - position_at(rows, at) + 1
+    here = position_at(rows, at)
+    span = position_at(rows, at + wanted - 1) - here + 1
     slides = float(span) / (float(query.slide) * wanted)  # that a new object is
     # What single steps take: of an object that becomes a candidate, in units of what a merge takes for each.
-    single = min(1.0, query.k * slides) * (6.0 + min(held * slides, float(newest - oldest + 1)) / 5)
-    if not r[ALWAYS] and (query.k * slides * SPARSE < 1.0 or single * wanted < work):
-        return at, newest
-    # The last window that ends must contain some times k objects already, or else most new objects can be in it.
-    objects = int(ENOUGH * query.k * span) // wanted
-    high = min(newest, (position_at(rows, at) - objects + query.size - query.origin) // query.slide)
-    if r[ALWAYS]:
-        high = newest
-    full = oldest - 1  # full windows are the oldest ones
-    while full < high:
-        middle = (full + high + 1) >> 1
-        if tkc[middle % windows] == query.k:
-            full = middle
-        else:
-            high = middle - 1
+    single = min(1.0, k * slides) * (6.0 + min(held * slides, float(newest - oldest + 1)) / 5)
+    if not r[ALWAYS] and (k * slides * SPARSE < 1.0 or single * wanted < work):
+        return at, 0.0
+    latest = full = newest_full(tkc, k, oldest, newest)
+    if not r[ALWAYS]:
+        # The last window that ends must contain some times k objects already, or else most new ones can be in it.
+        objects = int(ENOUGH * k * span) // wanted
+        full = min(full, (here - objects + query.size - query.origin) // query.slide)
     if full < oldest:
-        return at, full
+        return at, 0.0
     stop = min(at + wanted, first_row_at(rows, at, query.origin + (full + 1) * query.slide))
     if stop == at or (not r[ALWAYS] and single * (stop - at) < work):
-        return at, full
+        return at, 0.0
     # Only windows that end before the last row matter.
-    return stop, min(full, max(oldest, (position_at(rows, stop - 1) - query.origin) // query.slide))
+    full = min(full, max(oldest, (position_at(rows, stop - 1) - query.origin) // query.slide))
+    front_bar = bar_of(chain, batch, lbp[full % windows])
+    if not r[ALWAYS]:
+        begin = query.origin + latest * query.slide - query.size
+        share = min(1.0, k * span / (max(1.0, float(here - begin)) * wanted))
+        if depend_on_time(rows, at, stop, front_bar, bar_of(chain, batch, lbp[latest % windows]), share):
+            return at, 0.0
+    return stop, front_bar
 
 
 @kernel
