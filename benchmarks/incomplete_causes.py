@@ -1,9 +1,9 @@
 """Why the published approximation is imprecise if streams share few objects: one part is exchanged at a time.
 
 The published bound of an object is its score plus, for each missing stream, the highest value times the probability of
-a report. It says nothing about time. An object is dropped when k newer ones have scores above its bound: its *patience*.
-If few objects are shared, the bound is close to the score, and the patience is short. But the delay until the next
-report depends on the streams, not on how many objects they share.
+a report. It says nothing about time. An object is dropped when k newer ones have scores above its bound, which takes
+its *patience*. If few objects are shared, the bound is close to the score, and the patience is short. But the delay
+until the next report depends on the streams, not on how many objects they share.
 
 python -m benchmarks.incomplete_causes [--write]
 """
@@ -11,9 +11,9 @@ python -m benchmarks.incomplete_causes [--write]
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,10 @@ PAGE = report.REPORTS / "incomplete.md"
 W, K, D = 500, 20, 4
 RHOS = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 SEED, LOOKS, SAMPLES = 301, 40, 1_200
+#: Methods, and the factor of exact probabilities, or None for the estimates of the method.
+COMPARED: tuple[tuple[Method, float | None], ...] = (
+    ("expected-scores", None), ("expected-scores", 1.0), ("expected-scores", 2.0), ("approximate", None)
+)  # fmt: skip
 
 
 class Counted(ExpectedAggregation):
@@ -59,15 +63,10 @@ class Counted(ExpectedAggregation):
         return np.minimum(self.factor * found, 1.0)
 
 
-@contextmanager
-def exchanged(factor: float) -> Iterator[None]:
+def exchanged(factor: float) -> AbstractContextManager[Any]:
     """Queries with `expected-scores` use exact probabilities, times a factor."""
-    published = executor.ExpectedAggregation
-    executor.ExpectedAggregation = type("Exchanged", (Counted,), {"factor": factor})  # type: ignore[misc]
-    try:
-        yield
-    finally:
-        executor.ExpectedAggregation = published  # type: ignore[misc]
+    engine = type("Exchanged", (Counted,), {"factor": factor})
+    return mock.patch.object(executor, "ExpectedAggregation", engine)
 
 
 def answers(reports: Reports, method: Method, looks: int = LOOKS) -> tuple[pa.Table, float]:
@@ -143,13 +142,9 @@ def run(*, quick: bool = False, write: bool = False) -> None:
         reports = workloads.correlated((3 + looks) * W, D, rho, SEED)
         exact, whole = answers(reports, "exact", looks)
         cells = []
-        for method, factor in (("expected-scores", None), ("expected-scores", 1), ("expected-scores", 2),
-                               ("approximate", None)):  # fmt: skip
-            if factor is None:
-                found, items = answers(reports, method, looks)  # type: ignore[arg-type]
-            else:
-                with exchanged(factor):
-                    found, items = answers(reports, method, looks)  # type: ignore[arg-type]
+        for method, factor in COMPARED:
+            with nullcontext() if factor is None else exchanged(factor):
+                found, items = answers(reports, method, looks)
             cells.append(f"{precision(exact, found):.3f} ({items / whole:.2f}×)")
         once, twice = (waiting(reports, factor, samples) for factor in (1.0, 2.0))
         rows.append([f"ρ {rho}", *cells, f"{once.chance:.3f}", f"{once.delay:.0f}", f"{once.patience:.0f}",

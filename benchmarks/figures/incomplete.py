@@ -187,9 +187,10 @@ def _falls(panels: Sequence[Panel]) -> Finding:
 
 ORDERS = (Order(EAA, SLA, ITEMS, ""), Order(LIKELY, EAA, ITEMS, _LESS), Order(PRINTED, EAA, ITEMS, _LESS))
 _SPLIT = (
-    "Split by reports, the items of `expected-scores` are objects with one report, whose number hardly changes from ρ = "
-    "0.1 to 0.9 (W = 500: 98 and 89; W = 1000: 110 and 102), and objects with both, of which there are more with more "
-    "correlation (10 and 39; 19 and 47). The paper does not split its items, so what makes them fall cannot be seen."
+    "Split by reports, the items of `expected-scores` are objects with one report, whose number hardly changes from "
+    "ρ = 0.1 to 0.9 (W = 500: 98 and 89; W = 1000: 110 and 102), and objects with both, of which there are more with "
+    "more correlation (10 and 39; 19 and 47). The paper does not split its items, so what makes them fall cannot be "
+    "seen."
 )
 _TABLE = "The table's numbers are not in the text that we have of the paper."
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks import incomplete_causes as causes
-from benchmarks import workloads
 from benchmarks.workloads import Reports
 
+from benchmarks import incomplete_causes as causes
+from benchmarks import workloads
 from skyband.incomplete import executor
 from skyband.incomplete.approximate import ExpectedAggregation
 from skyband.incomplete.engine import IncompleteShape

@@ -134,7 +134,7 @@ def test_sap_percentages_of_section_62_are_not_those_of_its_tables():
 
 
 def test_sap_table_7_counts_thousands_of_candidates_not_kb():
-    """As KB, the k best alone would have fewer than 8 bytes each, less than a score. As thousands, both tables agree."""
+    """As KB, the k best alone would have fewer than 8 bytes each, less than a score. As thousands, tables agree."""
     seven, nine = printed.table("sap_table_7"), printed.table("sap_table_9")
     six, eight = printed.table("sap_table_6"), printed.table("sap_table_8")
     assert len(seven) == 10

@@ -79,16 +79,26 @@ class RankBatch(NamedTuple):
 
 def empty_rank_batch(capacity: int, rows: int, windows: int, registers: Ints) -> RankBatch:
     """Return scratch space for lists of this capacity and batches of so many rows."""
+    positions, ids, ends = (np.empty((2, capacity), np.int64) for _ in range(3))
+    starts, front_positions, front_ids, front_ends = (np.empty(capacity, np.int64) for _ in range(4))
     return RankBatch(
-        *(np.empty((2, capacity), kind) for kind in (np.float64, np.int64, np.int64, np.int64)),
-        np.empty(capacity, np.int64),
-        np.arange(1, capacity + 1, dtype=np.int32),
-        np.empty(windows, np.int32),
-        *(np.empty(capacity, kind) for kind in (np.float64, np.int64, np.int64, np.int64)),
-        *(np.empty(rows, kind) for kind in (np.float64, np.int64, np.int64)),
-        np.empty(rows),
-        sort_room(rows),
-        registers,
+        keys=np.empty((2, capacity)),
+        positions=positions,
+        ids=ids,
+        ends=ends,
+        starts=starts,
+        slots=np.arange(1, capacity + 1, dtype=np.int32),
+        leaving=np.empty(windows, np.int32),
+        front_keys=np.empty(capacity),
+        front_positions=front_positions,
+        front_ids=front_ids,
+        front_ends=front_ends,
+        new_keys=np.empty(rows),
+        new_positions=np.empty(rows, np.int64),
+        new_ids=np.empty(rows, np.int64),
+        sample=np.empty(rows),
+        room=sort_room(rows),
+        registers=registers,
     )
 
 
@@ -174,7 +184,7 @@ def last_row(
 ) -> tuple[int, float]:
     """Return the row before which a batch from row `at` on ends, `at` if it is not worth it, and the bar of its front.
 
-    All windows that end during the batch must be full, so that their worst objects tell which new ones can be in them.
+    All windows that end during the batch must be full: their worst objects decide which new ones can be in them.
     """
     r, k, windows, left = batch.registers, query.k, tkc.size, rows.keys.size - at
     held = r[LENGTH] if r[TAKEN] else chain.registers[LISTED]
