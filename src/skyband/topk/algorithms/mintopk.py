@@ -84,7 +84,7 @@ class MinTopk(Engine):
         if room and not registers[mintopk_batch.TAKEN]:
             registers[mintopk_batch.ROOM] = 0
             self._batch = mintopk_batch.empty_rank_batch(
-                (needed + room) * 5 // 4, room * 5 // 4, self._topk.tkc.size, registers
+                (needed + room) * 9 // 8, room * 9 // 8, self._topk.tkc.size, registers
             )
 
     @property

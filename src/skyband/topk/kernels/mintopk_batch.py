@@ -189,7 +189,7 @@ def last_row(
     r, k, windows, left = batch.registers, query.k, tkc.size, rows.keys.size - at
     held = r[LENGTH] if r[TAKEN] else chain.registers[LISTED]
     work = held + (newest - oldest + 1) // 4  # a merge takes time in proportion to this
-    wanted = min(max(3 * work, USUAL), MOST)
+    wanted = min(max(2 * work, USUAL), MOST)
     if 2 * left < 3 * wanted:
         wanted = left  # the last rows of a call do not make a separate batch
     here = position_at(rows, at)
