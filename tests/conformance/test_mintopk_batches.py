@@ -159,6 +159,31 @@ def test_a_batch_sets_each_pointer_once_instead_of_a_step_for_each_object(monkey
     assert moves[True] < moves[False] / 5
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_trends_that_one_call_does_not_show(monkeypatch, sign):
+    """In 500 rows the noise is larger than the trend; in a window of 20,000 the trend is.
+
+    If scores rise, new objects would all be in the front. If they fall this slowly, batches are worth it.
+    """
+    monkeypatch.setattr(MinTopk, "always_batches", False)
+    may_batch, found = MinTopk._may_batch, []
+
+    def watched(self, rows, at):
+        found.append(may_batch(self, rows, at))
+        return found[-1]
+
+    monkeypatch.setattr(MinTopk, "_may_batch", watched)
+    scores = sign * np.arange(60_000) + 1_000 * np.random.default_rng(4).random(60_000)
+    query = sb.TopK(k=20, size=20_000, slide=50)
+    monitor = sb.Monitor(query, "mintopk")
+    for low in range(0, 60_000, 500):
+        monitor.push(None, scores[low : low + 500])
+    assert np.mean(found) > 0.9
+    assert batches_of(monitor) <= 2 if sign == 1 else batches_of(monitor) > 50
+    monitor.finish()
+    assert monitor.answers().equals(sb.replay(query, None, scores))
+
+
 @pytest.mark.parametrize(
     ("kind", "slide", "worth"),
     [("random", 50, True), ("random", 5_000, False), ("rising", 50, False), ("falling", 50, False)],

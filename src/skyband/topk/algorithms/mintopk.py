@@ -19,6 +19,7 @@ __all__ = ["MinTopk"]
 
 MOST_WINDOWS = 1 << 26  # a pointer and a counter each: half a gigabyte
 FEWEST = 256  # rows in one call that can be worth a batch; passing its arrays to a kernel takes microseconds
+PAIRS = 128  # pairs of rows that are compared, to see whether scores rise or fall
 
 
 class MinTopk(Engine):
@@ -65,12 +66,25 @@ class MinTopk(Engine):
         self._batch.registers[mintopk_batch.ALWAYS] = self.always_batches
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
-        query, count, registers = self._kernel_query, rows.keys.size, self._batch.registers
-        if count - at < FEWEST and not registers[mintopk_batch.ALWAYS] and not registers[mintopk_batch.TAKEN]:
-            return kernels.advance(self._list, self._topk, query, rows, at, count, watermark, first, answers)
+        query, registers = self._kernel_query, self._batch.registers
+        if not registers[mintopk_batch.TAKEN] and not self._may_batch(rows, at):
+            return kernels.advance(self._list, self._topk, query, rows, at, rows.keys.size, watermark, first, answers)
         return kernels.advance_in_batches(
             self._list, self._topk, self._batch, query, rows, at, watermark, first, answers
         )
+
+    def _may_batch(self, rows: Rows, at: int) -> bool:
+        """Whether a batch can be worth it; the kernel decides. Without batches, their kernels are not even compiled."""
+        left = rows.keys.size - at
+        if self._batch.registers[mintopk_batch.ALWAYS]:
+            return True
+        is_sparse = not rows.positions.size and self._kernel_query.slide > mintopk_batch.SPARSE * self._kernel_query.k
+        if left < FEWEST or is_sparse:
+            return False
+        step = left // (2 * PAIRS)
+        sample = rows.keys[at : at + 2 * PAIRS * step : step]
+        rises = np.count_nonzero(sample[PAIRS:] > sample[:PAIRS])
+        return bool(PAIRS // 8 <= rises <= PAIRS - PAIRS // 8)
 
     def _grow(self) -> None:
         registers = self._batch.registers
