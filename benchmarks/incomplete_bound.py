@@ -22,16 +22,16 @@ from benchmarks.workloads import Reports
 from skyband import IncompleteTopK, incomplete
 from skyband.kernels.stream import Floats, Ints
 
-__all__ = ["least_held"]
+__all__ = ["Phase", "highest_value", "least_held", "ranked"]
 
-_SCORES = 40  # classes by the sum of the values, of equal frequency
-_DELAYS = 4  # classes by the time since the first report
-_AGES = 64  # ages at which a class can be dropped
-_PRICES = np.geomspace(10, 100_000, 61)  # of an answer, in items times tuples
-_SPARE = 5  # an answer is assumed to miss at most one in so many objects
+SCORES = 40  # classes by the sum of the values, of equal frequency
+DELAYS = 4  # classes by the time since the first report
+AGES = 64  # ages at which a class can be dropped
+PRICES = np.geomspace(10, 100_000, 61)  # of an answer, in items times tuples
+SPARE = 5  # an answer is assumed to miss at most one in so many objects
 
 
-class _Phase(NamedTuple):
+class Phase(NamedTuple):
     """For all objects with at least n + 1 reports: what follows the report n, until the next one."""
 
     classes: Ints  # of what is known when the phase begins
@@ -49,11 +49,11 @@ def least_held(reports: Reports, size: int, k: int, *, precision: float, every: 
     Windows are count windows of `size`, with an answer after every `every` tuples, and the score is the sum.
     """
     phases, answers, grid = _phases(reports, size, k, every)
-    bounds = [price * precision * answers - _value(phases, grid, price) for price in _PRICES.tolist()]
+    bounds = [price * precision * answers - highest_value(phases, grid, price) for price in PRICES.tolist()]
     return float(max(0.0, *bounds)) / int(reports.objects.size)
 
 
-def _phases(reports: Reports, size: int, k: int, every: int) -> tuple[list[_Phase], int, Ints]:
+def _phases(reports: Reports, size: int, k: int, every: int) -> tuple[list[Phase], int, Ints]:
     n = reports.objects.size
     order = np.argsort(reports.objects, kind="stable")  # by object, then by time
     _, owners = np.unique(reports.objects[order], return_inverse=True)
@@ -69,7 +69,7 @@ def _phases(reports: Reports, size: int, k: int, every: int) -> tuple[list[_Phas
     durations = np.minimum(durations, n - order)
 
     # The answers: each of the k best objects, the report before it, and the score that would not be enough.
-    query = IncompleteTopK(k=k + 1 + k // _SPARE, size=size, every=every, streams=reports.names)
+    query = IncompleteTopK(k=k + 1 + k // SPARE, size=size, every=every, streams=reports.names)
     found = incomplete.replay(query, None, reports.objects, reports.streams, reports.values)
     times, ranks, scores = (found[name].to_numpy() for name in ("time", "rank", "score"))
     owner_of = owners[first][np.searchsorted(reports.objects[order][first], found["object"].to_numpy())]
@@ -88,16 +88,16 @@ def _phases(reports: Reports, size: int, k: int, every: int) -> tuple[list[_Phas
         enough = there & (begin[newest + 1] - begin[np.minimum(from_here, newest + 1)] >= rivals)
         np.add.at(spared, lost[enough], 1)
 
-    grid = np.unique(np.append(0, np.geomspace(1, size, _AGES).astype(np.int64)))
+    grid = np.unique(np.append(0, np.geomspace(1, size, AGES).astype(np.int64)))
     phases = []
     for number in range(int(numbers.max()) + 1):
         mine = np.flatnonzero(numbers == number)
         place = np.full(n + 1, -1)
         place[mine] = np.arange(mine.size)
-        classes = _ranked(sums[mine], _SCORES) * _DELAYS + _ranked(order[mine] - order[first[owners[mine]]], _DELAYS)
+        classes = ranked(sums[mine], SCORES) * DELAYS + ranked(order[mine] - order[first[owners[mine]]], DELAYS)
         asked = numbers[newest] == number
         phases.append(
-            _Phase(
+            Phase(
                 classes,
                 np.searchsorted(grid, durations[mine]),
                 durations[mine],
@@ -110,14 +110,14 @@ def _phases(reports: Reports, size: int, k: int, every: int) -> tuple[list[_Phas
     return phases, times.size, grid
 
 
-def _ranked(values: Floats | Ints, classes: int) -> Ints:
+def ranked(values: Floats | Ints, classes: int) -> Ints:
     """Return classes of about equal frequency; equal values are in one class."""
     edges = np.unique(np.quantile(values, np.linspace(0, 1, classes + 1)[1:-1]))
     found: Ints = np.searchsorted(edges, values, side="right")
     return found
 
 
-def _value(phases: list[_Phase], grid: Ints, price: float) -> float:
+def highest_value(phases: list[Phase], grid: Ints, price: float) -> float:
     """Return the highest possible price of the answers minus the time that objects are held.
 
     A class is dropped at the end of an age bin, and held only until its beginning: no finer choice is better.

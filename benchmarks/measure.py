@@ -37,9 +37,13 @@ class Timing(NamedTuple):
         return min(self.rounds)
 
     @property
+    def median(self) -> float:
+        return statistics.median(self.rounds)
+
+    @property
     def spread(self) -> float:
         """Relative distance of the median from the best: 0.1 is ten per cent."""
-        return statistics.median(self.rounds) / self.best - 1
+        return self.median / self.best - 1
 
 
 class Cell(NamedTuple):

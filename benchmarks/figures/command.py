@@ -23,7 +23,7 @@ FIGURES: tuple[Figure, ...] = (
 
 
 def run(*, quick: bool = False, scale: str = "small", only: Sequence[str] = (), folder: Path | None = None) -> None:
-    """Measure the figures whose name contains one of `only`, or all.
+    """Measure the figures whose name contains one of `only`, or all that are not measured on request only.
 
     Without a `folder`, results, plots and page replace those of the repository; at the scale `tiny` they go to
     `build/figures`.
@@ -35,6 +35,9 @@ def run(*, quick: bool = False, scale: str = "small", only: Sequence[str] = (), 
     measured = []
     for figure in FIGURES:
         if only and not any(text in figure.slug for text in only):
+            continue
+        if figure.on_request and not only and not size.few:
+            print(f"{figure.slug}: its stored result is kept; to measure it: --only {figure.slug}")
             continue
         if lost := workloads.missing(*figure.data):
             print(f"{figure.slug}: skipped, no {', '.join(lost)} in {workloads.DATA}; set SKYBAND_TEST_DATA")

@@ -22,8 +22,9 @@ SLIDES = {1: "1 s", 10: "10 s", 100: "100 s"}
 
 _SMA = (
     "Here the score is given, so SMA's grid has one dimension and loading an object is an array write; the paper "
-    "spends 60 % of SMA's time there. Where slides have at most k objects, every object is a candidate, and "
-    "positioning it in MinTopk's list alone takes longer than all of SMA (decision 88)."
+    "spends 60 % of SMA's time there. If k is a tenth of the slide, both take about as long. With calls of few "
+    "objects, or windows of a few times k objects, MinTopk has no batches, or short ones, and positions nearly every "
+    "object in its list when it arrives (decision 255)."
 )
 _PRE = (
     "A prediction of PreTopk is a flat heap here, and most objects are rejected by one comparison with the newest "

@@ -108,6 +108,7 @@ class Figure(NamedTuple):
     data: tuple[str, ...] = ()  # data sets that must exist
     setting: str = ""  # streams and parameters, and how they differ from the paper's
     scaled: Mapping[str, str] = MappingProxyType({})  # by scale: what is smaller than in the paper
+    on_request: bool = False  # measured only if it is named, or at the smallest scale
 
     @property
     def slug(self) -> str:

@@ -274,6 +274,6 @@ FIGURES = (
         PAPER, "appendix F", "memory of random queries", "data set", ("sap", "mintopk", "kskyband"), appendix_f,
         (Order("sap", "mintopk", "state without", _BYTES), Order("mintopk", "kskyband", "state without",
                "An entry of k-skyband is a few numbers in flat arrays; one of MinTopk has links and marks.")),
-        (), DATA, _SETTING, SCALED,
+        (), DATA, _SETTING, SCALED, on_request=True,
     ),
 )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 from benchmarks.figures import command, gallery, printed, results
 from benchmarks.figures.registry import SCALES, Claim, Figure, Order, Panel, Scale, graded, verdicts
 
-from benchmarks import measure, workloads
+from benchmarks import bench_sap, measure, sap_tables, workloads
 
 ROOT = Path(__file__).parents[2]
 STORED = ROOT / "benchmarks" / "results" / "figures"
@@ -163,7 +162,52 @@ def test_all_figures_at_the_smallest_scale(tmp_path, capsys):
     assert output.count("skipped, no") == len(command.FIGURES) - len(there)
 
 
+def test_a_figure_on_request_is_measured_if_it_is_named(monkeypatch, tmp_path, capsys):
+    measured = []
+
+    def measure_it(scale):
+        measured.append(scale.name)
+        return [panel(a=(1.0, 2.0), b=(2.0, 2.0))]
+
+    one = figure()._replace(paper="SAP", measure=measure_it, on_request=True)
+    monkeypatch.setattr(command, "FIGURES", (one,))
+    command.run(scale="small", folder=tmp_path)
+    assert measured == []
+    assert f"--only {one.slug}" in capsys.readouterr().out
+    command.run(scale="small", only=("sap-figure-1",), folder=tmp_path)
+    command.run(scale="tiny", folder=tmp_path)
+    assert measured == ["small", "tiny"]
+
+
+def test_appendix_f_has_the_papers_hundred_queries_and_is_on_request(monkeypatch):
+    (one,) = [one for one in command.FIGURES if one.slug == "sap-appendix-f"]
+    assert one.on_request
+    assert [one.number for one in command.FIGURES if one.on_request] == ["appendix F"]
+    for scale in ("small", "full"):
+        for grid in (sap_tables.TABLE_1, sap_tables.TABLE_4):
+            drawn = sap_tables._random_queries(grid, sap_tables.SCALES[scale])
+            assert len(drawn) == len(set(drawn)) == 100
+    called = []
+    for name in sap_tables.TABLES:
+        monkeypatch.setitem(sap_tables.TABLES, name, lambda scale, name=name: called.append(name) or [{"a": 1}])
+    monkeypatch.setattr("sys.argv", ["sap_tables"])
+    sap_tables.main()
+    assert called == [name for name in sap_tables.TABLES if name != "F"]
+    monkeypatch.setattr("sys.argv", ["sap_tables", "F"])
+    sap_tables.main()
+    assert called[-1] == "F"
+
+
+def test_rounds_of_the_resolutions_are_whole_periods():
+    for stream, period in workloads.PERIODS.items():
+        assert bench_sap.round_length(stream) % period == 0
+        assert bench_sap.round_length(stream) >= 2 * bench_sap.N
+    assert bench_sap.round_length("time-u") == 2 * bench_sap.N
+    timed = measure.Timing([1.0, 9.0, 3.0])
+    assert (timed.best, timed.median, timed.spread) == (1.0, 3.0, 2.0)
+
+
 def test_scales_are_those_of_the_command():
     assert list(SCALES) == ["tiny", "small", "full"]
     assert Scale("x", 1.0, 10, 1, few=True).some((1, 2, 3)) == (1, 3)
-    assert importlib.import_module("benchmarks.sap_tables").SCALES.keys() == SCALES.keys()
+    assert sap_tables.SCALES.keys() == SCALES.keys()

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from benchmarks.bench_uncertain_plans import PRINTED
 from benchmarks.figures import printed
+from benchmarks.sap_tables import TABLE_1
 
 import skyband as sb
 
@@ -132,9 +133,95 @@ def test_sap_percentages_of_section_62_are_not_those_of_its_tables():
     assert pytest.approx(1.44, abs=0.01) == 23.4 / 9.58 - 1
 
 
+def test_sap_table_7_counts_thousands_of_candidates_not_kb():
+    """As KB, the k best alone would have fewer than 8 bytes each, less than a score. As thousands, tables agree."""
+    seven, nine = printed.table("sap_table_7"), printed.table("sap_table_9")
+    six, eight = printed.table("sap_table_6"), printed.table("sap_table_8")
+    assert len(seven) == 10
+    for (data_set, name), row in seven.items():
+        assert 1024 * row["k 1000"] < 8 * 1000
+        # 1000 candidates at least, and k for each of the fifty slides of a window at most.
+        assert 1_000 <= 1_000 * row["k 1000"] <= 50 * 1_000
+        held = 1024 * nine[data_set, name]["k 1000"] / (1_000 * row["k 1000"])  # bytes for a candidate
+        regular = 1024 * eight[data_set, name]["k 100"] / six[data_set, name]["k 100"]
+        assert held == pytest.approx(regular, rel=0.4)
+    # Evenly distributed scores: k (1 + 1/2 + ... + 1/50) candidates of MinTopk.
+    harmonic = sum(1 / i for i in range(1, 51))
+    assert seven["TIME^U", "mintopk"]["k 1000"] == pytest.approx(harmonic, rel=0.25)
+
+
+def test_sap_no_table_has_the_slide_of_section_63():
+    """Section 6.3: 19 times SAP's time for MinTopk at a slide of 0.001 % of the window."""
+    for name in ("sap_table_3", "sap_table_6", "sap_table_8"):
+        for row in printed.table(name).values():
+            slides = [float(column[2:-1]) for column in row if column.startswith("s ")]
+            assert min(slides) == 0.01
+    assert min(TABLE_1.slides) == 0.01
+
+
+def test_sap_the_interval_of_section_42_contains_the_partition():
+    """[t0 - n + |P|, t0), where a partition P ends at t0: the same objects would be in both samples of the test."""
+    n, size, t0, k = 40, 10, 1_000, 4
+    partition = range(t0 - size, t0)
+    # t0 is the end of P, because its first object leaves, and its rho is decided, at t0 + n - |P|.
+    assert partition[0] + n == t0 + n - size
+    interval, earlier = range(t0 - n + size, t0), range(t0 - n, t0 - size)
+    assert set(partition) <= set(interval)
+    assert set(partition).isdisjoint(earlier)
+    assert len(earlier) == len(interval) == n - size
+    # An uptrend: everything in P is better than everything before it. Only the earlier interval shows that clearly.
+    best, z = set(sorted(partition)[-k:]), {}
+    for name, others in (("printed", interval), ("earlier", earlier)):
+        sample = sorted(others)[-3 * k :]
+        pooled = sorted([*best, *sample])
+        ranks = sum(1 + pooled.index(one) for one in best)  # ties: the lowest rank, that is the most cautious
+        n1, n2 = len(best), len(sample)
+        z[name] = (ranks - n1 * (n1 + n2 + 1) / 2) / math.sqrt(n1 * n2 * (n1 + n2 + 1) / 12)
+    assert z["earlier"] == pytest.approx(2.91, abs=0.01)
+    assert z["printed"] < z["earlier"] - 0.2
+    assert len(best & set(sorted(interval)[-3 * k :])) == k
+
+
+def test_sap_figure_3_has_a_meaningful_object_that_is_a_candidate():
+    """Section 3.1 prints P_0^k = {95, 92} and M_0 = {92}, and defines M_i as a part of P_i - P_i^k."""
+    k, best, printed_m = 2, {95, 92}, {92}
+    assert printed_m <= best
+    # By definition, over random windows of five partitions: no k best object of a partition is meaningful in it.
+    draw, found = np.random.default_rng(7), 0
+    for _ in range(50):
+        scores = (100 * (draw.random(20) - 0.1 * np.arange(20))).astype(np.int64)  # falling: few later ones are better
+        front = scores[:4]
+        if np.unique(scores).size < scores.size:
+            continue
+        candidates = set(np.sort(front)[-k:].tolist())
+        better_and_later = [int((scores[place:] > one).sum()) for place, one in enumerate(front)]
+        skyband = {int(one) for one, count in zip(front, better_and_later, strict=True) if count < k}
+        meaningful = skyband - candidates
+        found += len(meaningful)
+        assert meaningful.isdisjoint(candidates)
+        assert all(one < min(candidates) for one in meaningful)  # so 92 cannot be one beside {95, 92}
+    assert found
+
+
+def test_sap_the_partitions_of_appendix_a_depend_on_the_unit_of_time():
+    """n and s are durations there, k is a number: m = sqrt(n / max(s, k)) is another one in seconds and in ms."""
+    k, n, s = 100, 3_600, 1  # an hour, a second
+    in_seconds = math.ceil(math.sqrt(n / max(s, k)))
+    in_milliseconds = math.ceil(math.sqrt(1_000 * n / max(1_000 * s, k)))
+    assert (in_seconds, in_milliseconds) == (6, 60)
+
+    def bound(m):
+        """Its own bound of candidates and meaningful objects, which has no unit."""
+        return m * k + n * k / (s * m)
+
+    best = min(range(1, 3_600), key=bound)
+    assert best == 60 == math.ceil(math.sqrt(n / s))
+    assert bound(in_seconds) > 5 * bound(best)
+
+
 def test_the_page_names_tests_that_exist():
     named = re.findall(r"`(tests/[\w/]+\.py)::([\w:]+)`", PAGE.read_text(encoding="utf-8"))
-    assert len(named) >= 25
+    assert len(named) >= 30
     for path, test in named:
         text = (ROOT / path).read_text(encoding="utf-8")
         for part in test.split("::"):

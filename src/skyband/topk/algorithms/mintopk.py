@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,11 +12,14 @@ from skyband.kernels import ranked_list
 from skyband.kernels.stream import Answers, Rows
 from skyband.topk.algorithms.base import Engine, Objects, State, packed, with_more_rows
 from skyband.topk.kernels import mintopk as kernels
+from skyband.topk.kernels import mintopk_batch
 from skyband.topk.query import TopK
 
 __all__ = ["MinTopk"]
 
 MOST_WINDOWS = 1 << 26  # a pointer and a counter each: half a gigabyte
+FEWEST = 256  # rows in one call that can be worth a batch; passing its arrays to a kernel takes microseconds
+PAIRS = 128  # pairs of rows that are compared, to see whether scores rise or fall
 
 
 class MinTopk(Engine):
@@ -40,6 +43,8 @@ class MinTopk(Engine):
 
     name = "mintopk"
     summary = "one list, window marks and lower-bound pointers; nothing recomputed (EDBT 2011)"
+    #: New objects wait for a batch whenever that is possible, not only where it is faster.
+    always_batches: ClassVar[bool] = False
 
     def __init__(self, queries: Sequence[TopK], since: Sequence[int] | None = None) -> None:
         super().__init__(queries, since)
@@ -57,13 +62,44 @@ class MinTopk(Engine):
             np.zeros(windows, np.int32),
             np.zeros(kernels.REGISTERS, np.int64),
         )
+        self._batch = mintopk_batch.empty_rank_batch(0, 0, 0, np.zeros(mintopk_batch.REGISTERS, np.int64))
+        self._batch.registers[mintopk_batch.ALWAYS] = self.always_batches
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
-        return kernels.advance(self._list, self._topk, self._kernel_query, rows, at, watermark, first, answers)
+        query, registers = self._kernel_query, self._batch.registers
+        if not registers[mintopk_batch.TAKEN] and not self._may_batch(rows, at):
+            return kernels.advance(self._list, self._topk, query, rows, at, rows.keys.size, watermark, first, answers)
+        return kernels.advance_in_batches(
+            self._list, self._topk, self._batch, query, rows, at, watermark, first, answers
+        )
+
+    def _may_batch(self, rows: Rows, at: int) -> bool:
+        """Whether a batch can be worth it; the kernel decides. Without batches, their kernels are not even compiled."""
+        left = rows.keys.size - at
+        if self._batch.registers[mintopk_batch.ALWAYS]:
+            return True
+        is_sparse = not rows.positions.size and self._kernel_query.slide > mintopk_batch.SPARSE * self._kernel_query.k
+        if left < FEWEST or is_sparse:
+            return False
+        step = left // (2 * PAIRS)
+        sample = rows.keys[at : at + 2 * PAIRS * step : step]
+        rises = np.count_nonzero(sample[PAIRS:] > sample[:PAIRS])
+        return bool(PAIRS // 8 <= rises <= PAIRS - PAIRS // 8)
 
     def _grow(self) -> None:
-        self._list = ranked_list.with_more_slots(self._list)
-        self._topk = self._topk._replace(marks=with_more_rows(self._topk.marks, self._list.keys.size))
+        registers = self._batch.registers
+        needed = int(registers[mintopk_batch.LENGTH] if registers[mintopk_batch.TAKEN] else self.candidates)
+        room = int(registers[mintopk_batch.ROOM])
+        if needed + 1 >= self._list.keys.size or not room:
+            self._list = ranked_list.with_more_slots(self._list)
+            while needed >= self._list.keys.size:
+                self._list = ranked_list.with_more_slots(self._list)
+            self._topk = self._topk._replace(marks=with_more_rows(self._topk.marks, self._list.keys.size))
+        if room and not registers[mintopk_batch.TAKEN]:
+            registers[mintopk_batch.ROOM] = 0
+            self._batch = mintopk_batch.empty_rank_batch(
+                (needed + room) * 9 // 8, room * 9 // 8, self._topk.tkc.size, registers
+            )
 
     @property
     def candidates(self) -> int:

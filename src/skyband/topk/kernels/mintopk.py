@@ -39,6 +39,18 @@ from skyband.kernels.stream import (
     position_at,
     write_row,
 )
+from skyband.topk.kernels.mintopk_batch import (
+    IS_FULL,
+    ROOM,
+    TAKEN,
+    RankBatch,
+    lacks_space,
+    last_row,
+    process_batch,
+    put_list,
+    take_list,
+)
+from skyband.topk.kernels.mintopk_batch import LENGTH as TAKEN_LENGTH
 
 # SuperTopk.registers
 OLDEST = 0  # W_exp: the oldest unanswered window
@@ -194,17 +206,67 @@ def open_windows(chain: RankedList, state: SuperTopk, query: KernelQuery, positi
 
 
 @kernel
+def run_batches(
+    chain: RankedList,
+    state: SuperTopk,
+    batch: RankBatch,
+    query: KernelQuery,
+    rows: Rows,
+    at: int,
+    first: int,
+    answers: Answers,
+) -> int:
+    """Process batches of rows from `at` on while they are worth it; return the row reached.
+
+    After the first one, the list is in the batch's arrays, and pointers are slots that it will have when it is linked.
+    """
+    r, b = state.registers, batch.registers
+    while at < rows.keys.size:
+        stop, bar = last_row(chain, batch, state.tkc, state.lbp, r[OLDEST], r[NEWEST], query, rows, at)
+        if stop == at:
+            break
+        if lacks_space(chain, batch, stop - at):
+            b[ROOM] = stop - at
+            break
+        if not b[TAKEN]:
+            take_list(chain, state.marks, r[BASE], batch)
+        at, r[OLDEST], r[NEWEST] = process_batch(
+            batch, state.tkc, state.lbp, query, rows, at, stop, r[OLDEST], r[NEWEST], bar, first, answers
+        )
+        r[POINTER_MOVES] += r[NEWEST] - r[OLDEST] + 1
+        if b[IS_FULL] or b[TAKEN_LENGTH] == 0:
+            break
+    return at
+
+
+@kernel
+def link_again(chain: RankedList, state: SuperTopk, batch: RankBatch) -> bool:
+    """Link the list if it is in the batch's arrays; return False if it needs more room."""
+    if batch.registers[TAKEN]:
+        if batch.registers[TAKEN_LENGTH] >= chain.keys.size:
+            return False
+        r = state.registers
+        r[BASE] = r[OLDEST]
+        put_list(chain, state.marks, r[BASE], batch)
+    return True
+
+
+@kernel
 def advance(
     chain: RankedList,
     state: SuperTopk,
     query: KernelQuery,
     rows: Rows,
     at: int,
+    stop: int,
     watermark: int,
     first: int,
     answers: Answers,
 ) -> tuple[int, int]:
-    """Process the rows from index `at` on and answer all windows that end at or before the watermark."""
+    """Process the rows from index `at` on, one by one, and answer all windows that end at or before the watermark.
+
+    If `stop` is a row, this ends before it, when the windows that end by its position are answered.
+    """
     r, n, k, i = state.registers, rows.keys.size, query.k, at
     while True:
         due = position_at(rows, i) if i < n else watermark
@@ -220,17 +282,19 @@ def advance(
         if i == n:
             return DONE, n
         open_windows(chain, state, query, due)
+        if i >= stop:
+            return DONE, i
         # The newest window does not change before the boundary, so a new object has to beat the same object until then.
         boundary = min(
             query.origin + r[OLDEST] * query.slide,
             query.origin + (r[NEWEST] + 1) * query.slide - query.size,
         )
         ring = r[NEWEST] % state.tkc.size
-        stop = first_row_at(rows, i, boundary)
-        while i < stop:
+        high = min(stop, first_row_at(rows, i, boundary))
+        while i < high:
             if state.tkc[ring] == k:
-                i = skip_hopeless(rows.keys, i, stop, chain.keys[state.lbp[ring]])
-            until = min(stop, i + BLOCK)
+                i = skip_hopeless(rows.keys, i, high, chain.keys[state.lbp[ring]])
+            until = min(high, i + BLOCK)
             while i < until:
                 key = rows.keys[i]
                 if state.tkc[ring] < k or key >= chain.keys[state.lbp[ring]]:
@@ -240,3 +304,30 @@ def advance(
                             return STATE_FULL, i
                         update_super_topk(chain, state, k, key, position, id_)
                 i += 1
+
+
+@kernel
+def advance_in_batches(
+    chain: RankedList,
+    state: SuperTopk,
+    batch: RankBatch,
+    query: KernelQuery,
+    rows: Rows,
+    at: int,
+    watermark: int,
+    first: int,
+    answers: Answers,
+) -> tuple[int, int]:
+    """The same as `advance`, with batches of rows where they are worth it."""
+    n, i, examined = rows.keys.size, at, at
+    if not link_again(chain, state, batch):
+        return STATE_FULL, i
+    while True:
+        why, i = advance(chain, state, query, rows, i, examined, watermark, first, answers)
+        if why != DONE or i == n:
+            return why, i
+        begin, i = i, run_batches(chain, state, batch, query, rows, i, first, answers)
+        if not link_again(chain, state, batch) or batch.registers[ROOM]:
+            return STATE_FULL, i
+        # After a row that is not worth a batch, some are processed before the next decision.
+        examined = i if i > begin else min(n, i + 64 * BLOCK + chain.registers[LENGTH] // 4)
