@@ -40,6 +40,7 @@ class FilesSource(ParsedSource):
     )
     is_bounded: ClassVar[bool] = True
     marks_malformed: ClassVar[bool] = True
+    of_table: ClassVar[str | None] = None  # what messages call the table that determines the files, if one does
 
     source: Literal["files"] = Field(default="files", description="files in a folder")
     format: Format | None = Field(

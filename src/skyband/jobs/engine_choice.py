@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Literal, NamedTuple
 
 from skyband import java
+from skyband.connectors.arrow.delta_changes import stored_path
 from skyband.connectors.arrow.paths import listed_files, refuse_options
-from skyband.connectors.delta_source import DeltaSource
 from skyband.connectors.files import FilesSource
 from skyband.errors import SkybandError, UnsupportedError
 from skyband.expressions.failures import InvalidExpressionError
@@ -33,6 +34,9 @@ Engine = Literal["local", "spark"]
 # measured; docs/how-to/without_spark.md has them. The limit bounds the memory of queries whose rows cannot be
 # reduced, and leaves larger inputs to Spark, which uses all cores of all machines.
 LARGEST_LOCAL_INPUT = dict.fromkeys(("parquet", "csv", "json", "avro"), 200_000_000)
+
+
+_SPARK_WITH_TABLES = (4, 2)  # whose data sources in Python limit a micro-batch
 
 
 class EngineChoice(NamedTuple):
@@ -72,8 +76,23 @@ def choose_engine(file: WorkloadFile) -> EngineChoice:
 
 
 def _why_only_local(file: WorkloadFile) -> str | None:
-    table = next((name for name in file.workloads if isinstance(file.streams[name], DeltaSource)), None)
-    return None if table is None else f"stream {table!r} is a Delta table"
+    """Return why Spark cannot run a file: it can read tables in a session of this machine, since Spark 4.2."""
+    for name in file.workloads:
+        table = getattr(file.streams[name], "of_table", None)
+        if table is None:
+            continue
+        master = file.engine.master or "local"
+        if remote_of(file) is not None or not master.startswith("local") or _spark_version() < _SPARK_WITH_TABLES:
+            article = "an" if table.startswith("I") else "a"
+            return f"stream {name!r} is {article} {table}"
+    return None
+
+
+def _spark_version() -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in version("pyspark").split(".")[:2])
+    except (PackageNotFoundError, ValueError):
+        return ()
 
 
 def why_not_local(file: WorkloadFile) -> str | None:
@@ -150,7 +169,7 @@ def input_bytes(file: WorkloadFile, name: str) -> int:
     total = 0
     for path in listed_files(name, stream):
         try:
-            total += path.stat().st_size
+            total += stored_path(path).stat().st_size
         except OSError:
             continue  # the run reports a file that cannot be read
     return total

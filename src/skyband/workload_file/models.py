@@ -12,6 +12,7 @@ from pydantic import Field
 
 from skyband.connectors.delta_source import DeltaSource
 from skyband.connectors.files import FilesSource
+from skyband.connectors.iceberg_source import IcebergSource
 from skyband.connectors.kafka import KafkaSource
 from skyband.connectors.kinds import union
 from skyband.connectors.rate import RateSource
@@ -31,6 +32,7 @@ __all__ = [
     "Document",
     "EngineSection",
     "FilesSource",
+    "IcebergSource",
     "KafkaSource",
     "RateSource",
     "Sink",
