@@ -38,13 +38,13 @@ _FILES = """\
 
 _TABLE = """\
   {stream}:
-    source: delta          # the rows of a Delta table, in local runs
+    source: delta          # the rows of a Delta table
     # The folder of the table, relative to the folder of this file.
     path: {path}
     # Columns: {columns}
     # The version whose rows are read first; those of later versions follow. Default: the newest.
     # version: 0
-    # A commit that deletes, updates or overwrites rows: the stream stops, or skips it.
+    # A commit that deletes, updates or overwrites rows: stop, skip, or feed (rows are changes: op, op_number).
     # changed_rows: stop
     # The maximum number of files in a micro-batch.
     # files_per_batch: 1

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from pathlib import Path
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from pyiceberg.table.snapshots import Operation
 
@@ -30,8 +32,9 @@ def append(folder, rows, files=1):
     """Append rows in one snapshot with several files."""
     held, size = opened(folder), -(-len(rows) // files)
     with held.transaction() as changes, changes.update_snapshot().fast_append() as appended:
+        names = {"write_uuid": uuid4(), "counter": count()}  # in the order of the rows
         for low in range(0, len(rows), size or 1):
-            for file in _written(changes, table(rows[low : low + size])):
+            for file in _written(changes, table(rows[low : low + size]), **names):
                 appended.append_data_file(file)
 
 
@@ -59,7 +62,7 @@ def expire(folder, kept=1):
     held.maintenance.expire_snapshots().by_ids([one.snapshot_id for one in old]).commit()
 
 
-def _written(changes, rows):
+def _written(changes, rows, **names):
     from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
-    return _dataframe_to_data_files(changes.table_metadata, rows, changes._table.io)
+    return _dataframe_to_data_files(changes.table_metadata, rows, changes._table.io, **names)

@@ -6,7 +6,7 @@ import random
 
 import pyarrow as pa
 import pytest
-from pyiceberg.types import DoubleType, IntegerType, LongType, StringType
+from pyiceberg.types import DoubleType, IntegerType, LongType
 
 import skyband as sb
 from skyband.cli.explain import explain_file
@@ -141,7 +141,7 @@ def test_files_of_deleted_rows_are_rejected(tmp_path, monkeypatch):
     number = opened(tmp_path).current_snapshot().snapshot_id
     monkeypatch.setattr("skyband.connectors.arrow.iceberg_log._has_deletes", lambda manifest: True)
     with pytest.raises(
-        sb.InvalidInputError, match=rf"snapshot {number} .* has files of deleted rows.* rewrite_data_files"
+        sb.InvalidInputError, match=rf"snapshot {number} .* has files of deleted rows.*rewrite_data_files"
     ):
         finished(workload(tmp_path), "once")
 
@@ -161,7 +161,7 @@ def test_expired_snapshots(tmp_path):
         match=rf"after {last}, the last one that was read, have expired; the oldest one left is {oldest}",
     ):
         finished(workload(tmp_path))
-    finished(workload(tmp_path), "once")
+    assert run_local(workload(tmp_path), "once", fresh=True).await_end(60)
     assert answers(tmp_path) == wanted(rows)
 
 
@@ -227,9 +227,8 @@ def test_columns_that_change(tmp_path):
     held.refresh().append(append_renamed.append_column("more", pa.array(range(10), pa.int64())))
     with pytest.raises(sb.InvalidInputError, match=r"no longer has the column 's'"):
         finished(workload(tmp_path))
-    queries = QUERIES.replace("by: s", "by: score + 0 * more").replace("TOPK s", "TOPK score")
-    running = run_local(workload(tmp_path, queries=queries.replace("+ 0 * more", "")), "once")
-    assert running.await_end(60)
+    queries = QUERIES.replace("by: s", "by: score").replace("TOPK s", "TOPK score")
+    assert run_local(workload(tmp_path, queries=queries), "once", fresh=True).await_end(60)
     assert answers(tmp_path) == wanted(rows + rows[:10])
 
 
@@ -244,12 +243,6 @@ def test_a_dropped_column_that_is_added_again_is_another_one(tmp_path):
     held.refresh().append(table(rows[100:]))
     finished(workload(tmp_path), "once")
     assert answers(tmp_path) == wanted(rows[100:])
-    with held.refresh().update_schema(allow_incompatible_changes=True) as change:
-        change.delete_column("s")
-    with held.refresh().update_schema() as change:
-        change.add_column("s", StringType())
-    with pytest.raises(sb.SkybandError, match="string"):
-        finished(workload(tmp_path), "once")
 
 
 def test_files_that_others_wrote_are_read_by_name(tmp_path):
@@ -299,7 +292,7 @@ def test_a_table_that_cannot_be_found(tmp_path, line, said):
     ("more", "said"),
     [
         (", format: csv", "an Iceberg table determines its files and columns"),
-        (", path: lake", r"path: is for source: files or delta"),
+        (", path: lake", r"path: is for source: delta or files"),
         (", version: 3", "version"),
         (", options: {s3.secret-access-key: abcdef123}", "secret"),
     ],
@@ -329,5 +322,5 @@ def test_explain_verify_and_init(tmp_path, capsys):
     assert "Spark itself has no reader of Iceberg tables" in printed.err
     assert "answer rows agree" in printed.out
     folder = held.location().removeprefix("file://")
-    with pytest.raises(sb.InvalidInputError, match=r"is an Iceberg table.* source: iceberg"):
+    with pytest.raises(sb.InvalidInputError, match=r"is an Iceberg table.*source: iceberg"):
         init_file(tmp_path.__class__(folder), tmp_path / "other.yaml", force=False)
