@@ -21,6 +21,9 @@ from skyband.paths import absolute, has_scheme
 __all__ = ["IcebergSource"]
 
 
+_OF_FILES = tuple(key for key in OF_FILES if key != "options")  # which has another meaning here
+
+
 class IcebergSource(FilesSource):
     """Reads the rows of an Iceberg table: those of a snapshot, then those that later snapshots append.
 
@@ -33,7 +36,7 @@ class IcebergSource(FilesSource):
         "table": "name the table to read",
         "catalog": "set the address of the catalog",
     }
-    conditions: ClassVar[tuple[Schema, ...]] = (absent(OF_FILES),)
+    conditions: ClassVar[tuple[Schema, ...]] = (absent(_OF_FILES),)
     of_table: ClassVar[str | None] = "Iceberg table"
     secrets_rule: ClassVar[SecretsRule | None] = SecretsRule("write ${NAME} and set NAME in the environment.")
     path: ClassVar[str] = ""  # type: ignore[misc]  # the catalog determines where the table is
@@ -53,7 +56,7 @@ class IcebergSource(FilesSource):
     )
     warehouse: Text | None = Field(
         default=None,
-        description="The warehouse that a REST catalog is asked for. A folder is relative to the folder of the "
+        description="The name of the warehouse, if a REST catalog needs one. A folder is relative to the folder of the "
         "workload file.",
         examples=["warehouse", "s3://bucket/warehouse"],
     )
@@ -78,7 +81,7 @@ class IcebergSource(FilesSource):
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
         """Reject keys that the table determines, and names and addresses that cannot be used."""
-        for key in OF_FILES:
+        for key in _OF_FILES:
             if raw.get(key) is not None:
                 yield key, "is for source: files; an Iceberg table determines its files and columns."
         if raw.get("changed_rows") == "feed":
@@ -105,7 +108,7 @@ class IcebergSource(FilesSource):
     @property
     def properties(self) -> dict[str, str]:
         """The properties of pyiceberg's catalog."""
-        found = {**self.options, "uri": self.catalog}
+        found = {**self.options, **({"uri": self.catalog} if has_scheme(self.catalog) else {})}
         if self.warehouse is not None:
             found["warehouse"] = self.warehouse
         return {name: str(value) for name, value in found.items()}

@@ -13,6 +13,7 @@ from skyband.connectors.arrow.paths import listed_files, refuse_options
 from skyband.connectors.files import FilesSource
 from skyband.errors import SkybandError, UnsupportedError
 from skyband.expressions.failures import InvalidExpressionError
+from skyband.jobs.local_tables import with_local_tables
 from skyband.workload_file import WorkloadFile
 
 __all__ = [
@@ -52,6 +53,8 @@ class EngineChoice(NamedTuple):
 
 def choose_engine(file: WorkloadFile) -> EngineChoice:
     """Choose the engine for a bounded run of a file. Reads only the list of its files."""
+    if why_no_spark() is not None:
+        file = with_local_tables(file)
     reason = why_not_local(file)
     if reason is not None:
         return EngineChoice("spark", reason)

@@ -155,7 +155,8 @@ def columns_of(stream: Stream) -> KnownColumns | None:
     if isinstance(stream, FilesSource) and stream.of_table is not None:
         return None  # the run reads the table's columns
     if not isinstance(stream, FilesSource):
-        return KnownColumns(tuple(stream.given_columns(stream.model_dump(exclude_none=True))))
+        given = tuple(stream.given_columns(stream.model_dump(exclude_none=True)))
+        return KnownColumns(given) if given else None
     files = local_files(stream)
     folders = tuple(
         dict.fromkeys(name.partition("=")[0] for file in files for name in file.parts if is_partition(name))

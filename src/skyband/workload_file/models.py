@@ -19,6 +19,7 @@ from skyband.connectors.rate import RateSource
 from skyband.connectors.section import Section, Wrong, among
 from skyband.connectors.socket import SocketSource
 from skyband.connectors.source import SourceModel as Stream
+from skyband.connectors.table_source import TableSource
 from skyband.connectors.values import Count, Gap, Scalar, Text
 from skyband.queries.families import FAMILIES
 from skyband.sinks import Sink, Terminal
@@ -38,6 +39,7 @@ __all__ = [
     "Sink",
     "SocketSource",
     "Stream",
+    "TableSource",
     "algorithm_for",
     "plan_for",
     "types_of",

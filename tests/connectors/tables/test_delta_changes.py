@@ -64,7 +64,10 @@ def test_rows_are_those_of_the_feed(tmp_path, seed):
     assert all(row["_commit_timestamp"].replace(tzinfo=None) == times[row["_commit_version"]] for row in found)
     for row in found:
         is_delete = row["_change_type"] in ("delete", "update_preimage")
-        assert (row["op"], row["op_number"]) == ("d" if is_delete else "u", 2 * row["_commit_version"] + (not is_delete))
+        assert (row["op"], row["op_number"]) == (
+            "d" if is_delete else "u",
+            2 * row["_commit_version"] + (not is_delete),
+        )
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -42,7 +42,7 @@ class IcebergRows:
                 "Start over with --fresh."
             )
         columns = {field.name: numbers[field.name.lower()] for field in self.schema}
-        self._files = _NumberedFiles(name, stream, self.schema, columns, _names(table), _absent(table))
+        self._files: ParquetFiles = _NumberedFiles(name, stream, self.schema, columns, _names(table), _absent(table))
 
     def narrow(self, wanted: Collection[str], texts: Collection[str]) -> IcebergRows:
         """Return a reader of the `wanted` columns only."""
