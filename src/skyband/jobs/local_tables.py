@@ -43,8 +43,8 @@ def _found(name: str, stream: TableSource) -> IcebergSource:
         hint = f"did you mean {near!r}?" if near else f"configured: {', '.join(sorted(known)) or 'none'}."
         raise UnsupportedError(
             f"stream {name!r}: without Spark, table {stream.table!r} must be catalog.schema.table of an Iceberg "
-            f"catalog that pyiceberg is configured for; {hint} Set PYICEBERG_CATALOG__{catalog.upper()}__URI, or write source: "
-            "iceberg with catalog:. Run the file without --local."
+            f"catalog that pyiceberg is configured for; {hint} Set PYICEBERG_CATALOG__{catalog.upper()}__URI, or "
+            "write source: iceberg with catalog:. Run the file without --local."
         )
     if stream.options:
         raise UnsupportedError(

@@ -131,8 +131,7 @@ def test_a_table_that_is_absent_on_spark(spark, schema, tmp_path):
         with pytest.raises(sb.InvalidInputError, match=said):
             run(workload(tmp_path, name), "catch-up", spark=spark)
         assert not (tmp_path / "out").exists()
+    text = (STREAM % ("lake.trades", "")).replace("time: ts", "time: no_such_time") + QUERIES
+    (tmp_path / "work.yaml").write_text(text)
     with pytest.raises(sb.SkybandError, match="no_such_time"):
-        (tmp_path / "work.yaml").write_text(
-            (STREAM % ("lake.trades", "")).replace("time: ts", "time: no_such_time") + QUERIES
-        )
         run(sb.read_workload(tmp_path / "work.yaml"), "catch-up", spark=spark)
