@@ -1,6 +1,6 @@
 """Writes answers to objects of an object store, named by stream and micro-batch as files in a folder are.
 
-An object appears as a whole when it is complete, and replaces an earlier one of the same name. So a micro-batch that is
+An object appears when it is complete, and replaces an earlier one of the same name. So a micro-batch that is
 repeated after a crash replaces its output, and nothing is renamed.
 """
 
@@ -123,8 +123,12 @@ class BucketWriter:
 
     def clear(self) -> None:
         """Remove the objects that this stream has written."""
-        for name in self._names():
-            self._at_start(lambda name=name: self._delete(name))
+
+        def remove() -> None:
+            for name in self._names():
+                self._delete(name)
+
+        self._at_start(remove)
 
     def stop_waiting(self) -> None:
         """Stop retrying."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["STORES", "is_store", "open_store"]
 
-# Stores in which an object appears as a whole when it is complete, by the scheme of their addresses.
+# Stores in which an object appears when it is complete, by the scheme of their addresses.
 STORES = {"s3": "S3FileSystem", "s3a": "S3FileSystem", "gs": "GcsFileSystem"}
 
 

@@ -32,7 +32,7 @@ def answers(folder):
     return whole(read_answers(folder / "out"))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 6))])
 def test_answers_whatever_the_snapshots_and_restarts(tmp_path, seed, monkeypatch):
     draw, rows = random.Random(seed), in_time(seed)
     created(tmp_path, properties={"format-version": draw.choice(["1", "2"])})
@@ -232,6 +232,7 @@ def test_columns_that_change(tmp_path):
     assert answers(tmp_path) == wanted(rows + rows[:10])
 
 
+@pytest.mark.long
 def test_a_dropped_column_that_is_added_again_is_another_one(tmp_path):
     rows = in_time(29)
     held = created(tmp_path)
