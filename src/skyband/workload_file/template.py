@@ -151,7 +151,7 @@ sinks:
   - type: terminal         # shows answers as they arrive; parquet, jsonl and csv write files; kafka sends messages,
                            # postgres writes to a table, redis to sorted sets: skyband schema --keys lists their keys
   # - type: parquet
-  #   path: answers        # a folder
+  #   path: answers        # a folder; or s3://bucket/answers, with options: {region: …} and retry: 60 seconds
   #   output: changes      # changes since the previous window; answers: every window in full
   #   queries: [best]      # only the answers of these queries
   #   writers: driver      # tasks: tasks of Spark write large answers, as a folder of files for each micro-batch
