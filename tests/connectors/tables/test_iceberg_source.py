@@ -16,6 +16,7 @@ from skyband.jobs import run_local
 from skyband.jobs.local_state import LocalCheckpoint
 from tests.connectors.tables.iceberg_tables import STREAM, append, compact, created, expire, opened
 from tests.connectors.tables.places import catalog_of
+from tests.connectors.tables.rest_catalog import RestCatalog
 from tests.connectors.tables.test_delta_source import finished, in_time
 from tests.jobs.test_job import QUERIES, wanted, whole
 from tests.spark.frames import read_answers, table
@@ -287,6 +288,31 @@ def test_a_table_that_cannot_be_found(tmp_path, line, said):
         finished(sb.read_workload(tmp_path / "work.yaml"))
     assert "\n" not in str(error.value)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.long
+def test_a_rest_catalog(tmp_path):
+    rows = in_time(32)
+    created(tmp_path)
+    append(tmp_path, rows[:100])
+
+    def through(address, table="db.trades"):
+        text = (STREAM % "").replace("sqlite:///catalog.db", address).replace("db.trades", table)
+        (tmp_path / "work.yaml").write_text(text + QUERIES + SINKS)
+        return sb.read_workload(tmp_path / "work.yaml")
+
+    with RestCatalog(tmp_path) as catalog:
+        finished(through(catalog.address))
+        append(tmp_path, rows[100:150])
+        with pytest.raises(sb.InvalidInputError, match=r"does not exist\. Did you mean 'db\.trades'\?"):
+            finished(through(catalog.address, "db.trade"))
+        finished(through(catalog.address))
+    append(tmp_path, rows[150:])
+    with pytest.raises(sb.InvalidInputError, match=r"Iceberg table db\.trades of http.* cannot be read: .*refused"):
+        finished(through(catalog.address))
+    with RestCatalog(tmp_path) as catalog:
+        finished(through(catalog.address), "stream")
+    assert answers(tmp_path) == wanted(rows)
 
 
 @pytest.mark.parametrize(
