@@ -2,7 +2,7 @@
 
 >>> import skyband as sb
 >>> sb.sinks.Parquet(path="answers", queries=["big"])
-ParquetSink(type='parquet', output='answers', queries=['big'], path='answers', writers=None)
+ParquetSink(type='parquet', output='answers', queries=['big'], path='answers', retry=None, writers=None)
 >>> sb.sinks.Postgres(table="answers", historie="newest")
 Traceback (most recent call last):
     ...

@@ -154,5 +154,5 @@ def test_keys_are_all_keys():
     }
     assert found["queries[].size"].type == "whole number | duration | all"
     assert found["streams.<name>.watermark"].default == "10 seconds"
-    assert found["streams.<name>.source"].type == "delta | files | kafka | rate | socket"
+    assert found["streams.<name>.source"].type == "delta | files | iceberg | kafka | rate | socket | table"
     assert all(key.type and key.description.endswith(".") for key in keys())

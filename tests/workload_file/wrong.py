@@ -59,7 +59,7 @@ WRONG = {
     "a stream that is text": ("queries:", "  b: x\nqueries:", 5, 3, "streams.b", "must be a mapping (lines of 'key: value'), got 'x'."),
     "a stream of nothing": ("queries:", "  b:\nqueries:", 5, 3, "streams.b", "must be a mapping (lines of 'key: value'), got nothing."),
     "streams in a list": ("streams:\n  trades:", "streams:\n  - trades:", 1, 1, "streams", "must be a mapping (lines of 'key: value'), got a list."),
-    "a sink in the clouds": ("queries:", "sinks: [{type: csv, path: 's3a://b/x'}]\nqueries:", 5, 21, "sinks[0].path", "is not a local folder"),
+    "a sink in the clouds": ("queries:", "sinks: [{type: csv, path: 'ftp://b/x'}]\nqueries:", 5, 21, "sinks[0].path", "is not a local folder"),
     "k": ("k: 10", "k: 0", 7, 5, "queries[0].k", "must be at least 1, got 0."),
     "k as text": ("k: 10", "k: '10'", 7, 5, "queries[0].k", "Remove the quotes."),
     "k as a fraction": ("k: 10", "k: 2.5", 7, 5, "queries[0].k", "must be a whole number, got 2.5."),

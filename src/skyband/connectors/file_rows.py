@@ -21,7 +21,7 @@ from skyband.paths import has_scheme, local_files
 from skyband.sharding.row_source import HIDDEN
 from skyband.spark.expressions import quoted
 
-__all__ = ["files_of", "read_files", "rows_of_files", "shape_of_files"]
+__all__ = ["files_of", "not_utf8", "read_files", "rows_of_files", "shape_of_files"]
 
 _LINE = f"{HIDDEN}line"  # the text of a malformed line; null for a well-formed line
 # By default Spark silently skips files that are a week older than the newest. Rows would be lost if a clock was wrong,
@@ -91,7 +91,7 @@ def read_files(
     for old, new in shape.names.items():
         if old != new:
             rows = rows.withColumnRenamed(old, new)
-    wrong = _unreadable(rows, kind) if marks else _not_utf8(rows, query_text) if kind == "parquet" else None
+    wrong = _unreadable(rows, kind) if marks else not_utf8(rows, query_text) if kind == "parquet" else None
     known = {new.lower() for new in shape.names.values()}
     found = {field.name.lower() for field in shape.fields if field.name not in shape.names}
     # Partition folders such as day=2024-01-01 add columns that the schema need not declare.
@@ -159,7 +159,7 @@ def _unreadable(rows: DataFrame, kind: str) -> Column:
     )
 
 
-def _not_utf8(rows: DataFrame, query_text: str | None) -> Column | None:
+def not_utf8(rows: DataFrame, query_text: str | None) -> Column | None:
     """Return the problem of rows with invalid UTF-8, which Spark accepts in Parquet files but tasks cannot decode.
 
     Columns that no query can name are not checked, because Spark would read them only for this check.

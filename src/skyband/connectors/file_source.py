@@ -24,8 +24,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from skyband.connectors.arrow.delta_changes import stored_path
 from skyband.connectors.arrow.paths import is_document, listed_files
 from skyband.connectors.arrow.splits import Split, balanced, splits_of
+from skyband.connectors.arrow.tables import FollowedTable, follow_table
 from skyband.connectors.dead_folder import clear_staged
 from skyband.connectors.file_formats import is_blocked
 from skyband.connectors.file_scan import FileScan
@@ -91,7 +93,8 @@ class _BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return the parts of the files, one for each task."""
         found = [
-            FileEntry(str(file), 0, file.stat().st_size) for file in listed_files(self._scan.name, self._scan.stream)
+            FileEntry(str(file), 0, stored_path(file).stat().st_size)
+            for file in listed_files(self._scan.name, self._scan.stream)
         ]
         return _parts(self._scan, found, self._admission.tasks) or [_Part([])]
 
@@ -109,6 +112,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._log: FileLog | None = None
         self._timely = TimelyRows(Path(str(admission.log)))
         self._pending: list[FileEntry] | None = None  # with the trigger availableNow: the files at its start
+        self._table: FollowedTable | None = None  # if the stream reads one
+        self._found: list[FileEntry] = []  # files of a table that may not be in a list yet
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Return the offset before the first list."""
@@ -159,6 +164,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _new_files(self) -> list[FileEntry]:
         """Return the files that no list has, in the order in which they are taken."""
+        if self._scan.stream.of_table is not None:
+            return self._new_files_of_table()
         found = []
         for file in listed_files(self._scan.name, self._scan.stream):
             if str(file) not in self._opened_log:
@@ -169,13 +176,22 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 found.append((state.st_mtime_ns, FileEntry(str(file), state.st_mtime_ns // 1_000_000, state.st_size)))
         return [entry for _, entry in sorted(found)]
 
+    def _new_files_of_table(self) -> list[FileEntry]:
+        """Return the files of a table that no list has, by the versions that added them."""
+        if self._table is None:
+            schema = self._scan.reader.schema
+            self._table = follow_table(self._scan.name, self._scan.stream, self._opened_log, schema)
+        found = [*self._found, *(FileEntry(*file) for file in self._table.look())]
+        self._found = [entry for entry in found if entry.path not in self._opened_log]
+        return self._found
+
     def _checked(self, entry: FileEntry) -> FileEntry:
         """Return a file with its current size; a stream does not skip a file.
 
         A file that was rejected may have been corrected since it was listed. It is read as it is, as by Spark's reader.
         """
         try:
-            size = Path(entry.path).stat().st_size
+            size = stored_path(entry.path).stat().st_size
         except OSError as error:
             raise InvalidInputError(
                 f"stream {self._scan.name!r}: {entry.path!r} is to be read in this micro-batch, but cannot be opened "

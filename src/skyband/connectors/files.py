@@ -10,16 +10,20 @@ from pydantic import Field
 
 from skyband.connectors.envelope import Envelope, added_columns, envelope_rules
 from skyband.connectors.file_formats import ENDING, Format, format_of, is_tabs
+from skyband.connectors.file_systems import is_store
 from skyband.connectors.kinds import Schema, given
+from skyband.connectors.secrets import SecretsRule
 from skyband.connectors.section import Wrong
+from skyband.connectors.server import seconds
 from skyband.connectors.sink import SinkModel
 from skyband.connectors.source import ParsedSource, Reading
-from skyband.connectors.values import Count, Scalar, Text
+from skyband.connectors.values import Count, Gap, Scalar, Text
 from skyband.paths import absolute, has_scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from skyband.connectors.bucket_writer import BucketWriter
     from skyband.connectors.folder_writer import FolderWriter
     from skyband.sharding.delivery import Opening
 
@@ -40,6 +44,7 @@ class FilesSource(ParsedSource):
     )
     is_bounded: ClassVar[bool] = True
     marks_malformed: ClassVar[bool] = True
+    of_table: ClassVar[str | None] = None  # what messages call the table that determines the files, if one does
 
     source: Literal["files"] = Field(default="files", description="files in a folder")
     format: Format | None = Field(
@@ -179,8 +184,25 @@ class FileSink(SinkModel):
 
     foreign_keys: ClassVar[Mapping[str, str]] = {"path": "is for file sinks; this sink has type {kind}."}
 
+    secrets_rule: ClassVar[SecretsRule | None] = SecretsRule("write ${NAME} and set NAME in the environment.")
+
     path: Text = Field(
-        description="The folder to write files to. Relative to the folder of the workload file.", examples=["answers"]
+        description="The folder to write files to, or an address in an object store (s3://, gs://). Relative to the "
+        "folder of the workload file.",
+        examples=["answers", "s3://bucket/answers"],
+    )
+    options: dict[str, Scalar] = Field(
+        default={},
+        repr=False,
+        description="For an object store: arguments of Arrow's file system, pyarrow.fs.S3FileSystem or GcsFileSystem. "
+        "Secrets must come from the environment.",
+        examples=[{"region": "eu-central-1"}],
+    )
+    retry: Gap | None = Field(
+        default=None,
+        description="For an object store: how long to retry while it is unavailable, before the stream stops. Default: "
+        "60 seconds.",
+        examples=["5 minutes"],
     )
 
     writers: Literal["driver", "tasks"] | None = Field(
@@ -192,16 +214,33 @@ class FileSink(SinkModel):
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
-        """Check that the folder is local."""
-        if has_scheme(raw.get("path")):
-            fix = "To write to remote storage, use a sink of Spark: skyband.spark.start(…, write=…)."
-            yield "path", f"{raw['path']!r} is not a local folder; file sinks write only local files. {fix}"
+        """Check that the folder is local or in an object store, and that other keys fit."""
+        path = raw.get("path")
+        if has_scheme(path) and not is_store(path):
+            fix = "To write to other storage, use a sink of Spark: skyband.spark.start(…, write=…)."
+            yield "path", f"{path!r} is not a local folder, nor in an object store (s3://, gs://). {fix}"
+        if not is_store(path) and isinstance(path, str) and "${" not in path:
+            for key in ("options", "retry"):
+                if raw.get(key):
+                    yield key, "is for a path in an object store (s3://, gs://); a local folder has none."
+        if raw.get("writers") == "tasks" and has_scheme(path):
+            yield "writers", f"tasks requires a folder that all machines share, got path {path!r}."
 
-    def open(self, opening: Opening) -> FolderWriter:
-        """Return a writer of files."""
+    def open(self, opening: Opening) -> FolderWriter | BucketWriter:
+        """Return a writer of files, or of objects."""
+        return self._opened(opening)
+
+    def _opened(self, opening: Opening, *, quote_formulas: bool = False) -> FolderWriter | BucketWriter:
+        if is_store(self.path):
+            from skyband.connectors.bucket_writer import BucketWriter
+
+            retry = seconds(self.retry or "60 seconds")
+            how: dict[str, Any] = {"options": self.options, "retry": retry, "quote_formulas": quote_formulas}
+            return BucketWriter(self.path, opening.stream, self.type, **how)
         from skyband.connectors.folder_writer import FolderWriter
 
-        return FolderWriter(self.path, opening.stream, self.type, by_tasks=self.writers == "tasks")
+        by_tasks = self.writers == "tasks"
+        return FolderWriter(self.path, opening.stream, self.type, quote_formulas=quote_formulas, by_tasks=by_tasks)
 
     def settled(self, folder: Path) -> Self:
         """Return a copy with an absolute folder."""
@@ -250,9 +289,6 @@ class CsvSink(FileSink):
         "a tab or a carriage return. keep: unchanged. quote: with an apostrophe before it. Default: keep.",
     )
 
-    def open(self, opening: Opening) -> FolderWriter:
-        """Return a writer of files."""
-        from skyband.connectors.folder_writer import FolderWriter
-
-        quote, by_tasks = self.formulas == "quote", self.writers == "tasks"
-        return FolderWriter(self.path, opening.stream, self.type, quote_formulas=quote, by_tasks=by_tasks)
+    def open(self, opening: Opening) -> FolderWriter | BucketWriter:
+        """Return a writer of files, or of objects."""
+        return self._opened(opening, quote_formulas=self.formulas == "quote")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skyband.connectors.iceberg_writer import IcebergWriter
     from skyband.sharding.delivery import Opening
 
-__all__ = ["IcebergSink"]
+__all__ = ["IcebergSink", "absolute_catalog", "catalog_rules"]
 
 _SQLITE = "sqlite:///"
 
@@ -84,21 +84,10 @@ class IcebergSink(SinkModel):
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
         """Check that the table has a namespace, and that a catalog in a database has a warehouse."""
-        table, catalog = raw.get("table"), raw.get("catalog")
-        if (
-            isinstance(table, str)
-            and table.strip()
-            and not all(part.strip() for part in [*table.split("."), table][:2])
-        ):
-            yield "table", f"{table!r} is not a table name; write namespace.table, such as sales.answers."
-        elif isinstance(table, str) and table.strip() and "." not in table:
-            yield "table", f"{table!r} has no namespace; write namespace.table, such as sales.{table}."
-        if isinstance(catalog, str) and catalog.strip():
-            if not has_scheme(catalog):
-                shown = shown_address(catalog)
-                yield "catalog", f"{shown!r} is not an address of a catalog; write sqlite:///FILE or https://host."
-            elif not catalog.startswith(("http://", "https://")) and raw.get("warehouse") is None:
-                yield "warehouse", "is missing; a catalog in a database needs a folder for its tables."
+        yield from catalog_rules(raw, "answers")
+        catalog = str(raw.get("catalog") or "")
+        if has_scheme(catalog) and not catalog.startswith(("http://", "https://")) and raw.get("warehouse") is None:
+            yield "warehouse", "is missing; a catalog in a database needs a folder for its tables."
         if raw.get("writers") == "tasks" and (raw.get("warehouse") is None or has_scheme(raw["warehouse"])):
             yield "writers", "tasks requires a warehouse without a scheme, in a folder that all machines share."
 
@@ -118,10 +107,8 @@ class IcebergSink(SinkModel):
 
     def settled(self, folder: Path) -> Self:
         """Return a copy with absolute paths of a catalog in a file and of the warehouse."""
-        file = self.catalog.removeprefix(_SQLITE)
-        catalog = f"{_SQLITE}{absolute(file, folder)}" if self.catalog.startswith(_SQLITE) else self.catalog
         warehouse = None if self.warehouse is None else absolute(self.warehouse, folder)
-        return self.model_copy(update={"catalog": catalog, "warehouse": warehouse})
+        return self.model_copy(update={"catalog": absolute_catalog(self.catalog, folder), "warehouse": warehouse})
 
     @property
     def properties(self) -> dict[str, str]:
@@ -140,3 +127,24 @@ class IcebergSink(SinkModel):
     def target(self) -> str:
         """The table and the catalog."""
         return f" to table {self.table} of {shown_address(self.catalog)}"
+
+
+def catalog_rules(raw: Mapping[str, Any], example: str) -> Wrong:
+    """Check that a table has a namespace, and that a catalog is an address."""
+    table, catalog = raw.get("table"), raw.get("catalog")
+    if isinstance(table, str) and table.strip() and not all(part.strip() for part in [*table.split("."), table][:2]):
+        yield "table", f"{table!r} is not a table name; write namespace.table, such as sales.{example}."
+    elif isinstance(table, str) and table.strip() and "." not in table:
+        yield "table", f"{table!r} has no namespace; write namespace.table, such as sales.{table}."
+    if isinstance(catalog, str) and catalog.strip() and not has_scheme(catalog):
+        shown = shown_address(catalog)
+        yield "catalog", f"{shown!r} is not an address of a catalog; write sqlite:///FILE or https://host."
+
+
+def absolute_catalog(catalog: str, folder: Path) -> str:
+    """Return the address of a catalog; a file is resolved against `folder`.
+
+    >>> absolute_catalog("sqlite:///catalog.db", Path("/work"))
+    'sqlite:////work/catalog.db'
+    """
+    return f"{_SQLITE}{absolute(catalog.removeprefix(_SQLITE), folder)}" if catalog.startswith(_SQLITE) else catalog

@@ -18,13 +18,12 @@ from pyspark.sql.types import StructField, StructType
 from skyband.connectors.arrow.paths import listed_files, on_spark, option, refuse_options
 from skyband.connectors.arrow.rows import LocalRows, open_files
 from skyband.connectors.csv_headers import FileShape
-from skyband.connectors.delta_source import DeltaSource
 from skyband.connectors.file_columns import columns_of_tasks, shape_of_tasks
 from skyband.connectors.file_rows import shape_of_files
 from skyband.connectors.file_scan import FileScan, Watched
 from skyband.connectors.files import FilesSource
 from skyband.connectors.sources import named_in, open_batch, open_stream, reported_as_stream
-from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.errors import InvalidInputError, SkybandError, UnsupportedError
 from skyband.paths import has_scheme
 from skyband.queries.workload import Workload
 from skyband.spark.inputs import RowInput, Scan
@@ -147,10 +146,6 @@ class FileInput(RowInput):
         letters: str | None = None,
     ) -> None:
         """`letters` is a folder in which tasks stage dead letters; Spark's reader must not read the files then."""
-        if isinstance(stream, DeltaSource):
-            raise UnsupportedError(
-                f"stream {name!r}: source delta is supported in runs without Spark. Run the file with --local."
-            )
         self._name, self._stream, self._spark = name, stream, spark
         self.streaming, self.by_spark = streaming, stream.reader == "spark"
         self._at_once = at_once  # one micro-batch takes all available files
@@ -266,18 +261,26 @@ def _named(stream: FilesSource, rows: LocalRows, plan: SparkPlan) -> set[str]:
 
 def _refuse_other_places(name: str, spark: SparkSession, stream: FilesSource, folder: str | None) -> None:
     """Reject sessions in which tasks may see other files, or read and compute in another way."""
+
+    def refused(what: str) -> SkybandError:
+        if stream.of_table is None:
+            return on_spark(name, what)
+        return UnsupportedError(
+            f"stream {name!r}: {what} is not supported for {stream.of_table}s. Run the file with --local."
+        )
+
     if not has_limited_sources():
-        raise on_spark(name, f"Spark {spark.version}, whose data sources in Python read all files at once,")
+        raise refused(f"Spark {spark.version}, whose data sources in Python read all files at once,")
     if is_remote(spark):
-        raise on_spark(name, "a Spark Connect session, whose server may run on another machine,")
+        raise refused("a Spark Connect session, whose server may run on another machine,")
     master = spark.conf.get("spark.master", "") or ""
     if not master.startswith("local"):
-        raise on_spark(name, f"master {master!r}, on which a path may be of another file system,")
+        raise refused(f"master {master!r}, on which a path may be of another file system,")
     if has_scheme(stream.path) or (folder is not None and has_scheme(folder)):
-        raise on_spark(name, f"path {(stream.path if has_scheme(stream.path) else folder)!r}, which has a scheme,")
+        raise refused(f"path {(stream.path if has_scheme(stream.path) else folder)!r}, which has a scheme,")
     for key, value in dict(spark.conf.getAll).items():
         known = key.lower()
         if not known.startswith("spark.sql.") or known.startswith(_HARMLESS):
             continue
         if str(value).lower() not in _AS_ASSUMED.get(known, ()):
-            raise on_spark(name, f"the setting {key}={value}, which can change what is read or computed,")
+            raise refused(f"the setting {key}={value}, which can change what is read or computed,")

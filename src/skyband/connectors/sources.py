@@ -80,8 +80,8 @@ def open_batch(
     """Return the current rows as a batch. `counted` observes the number of rows and of malformed rows."""
     if not stream.is_bounded:
         raise InvalidInputError(
-            f"stream {name!r} has source {stream.source!r}, which is unbounded; only files and Kafka topics can be "
-            "read as a batch."
+            f"stream {name!r} has source {stream.source!r}, which is unbounded; only files, tables and Kafka topics "
+            "can be read as a batch."
         )
     rows = read_rows(stream, Reading(spark, name, streaming=False, query_text=named_in(stream, asked), shape=shape))
     if counted is not None:

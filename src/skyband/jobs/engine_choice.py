@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Literal, NamedTuple
 
 from skyband import java
+from skyband.connectors.arrow.delta_changes import stored_path
 from skyband.connectors.arrow.paths import listed_files, refuse_options
-from skyband.connectors.delta_source import DeltaSource
 from skyband.connectors.files import FilesSource
 from skyband.errors import SkybandError, UnsupportedError
 from skyband.expressions.failures import InvalidExpressionError
+from skyband.jobs.local_tables import with_local_tables
 from skyband.workload_file import WorkloadFile
 
 __all__ = [
@@ -35,6 +37,9 @@ Engine = Literal["local", "spark"]
 LARGEST_LOCAL_INPUT = dict.fromkeys(("parquet", "csv", "json", "avro"), 200_000_000)
 
 
+_SPARK_WITH_TABLES = (4, 2)  # whose data sources in Python limit a micro-batch
+
+
 class EngineChoice(NamedTuple):
     """An engine, and the reason for it."""
 
@@ -48,6 +53,8 @@ class EngineChoice(NamedTuple):
 
 def choose_engine(file: WorkloadFile) -> EngineChoice:
     """Choose the engine for a bounded run of a file. Reads only the list of its files."""
+    if why_no_spark() is not None:
+        file = with_local_tables(file)
     reason = why_not_local(file)
     if reason is not None:
         return EngineChoice("spark", reason)
@@ -72,8 +79,23 @@ def choose_engine(file: WorkloadFile) -> EngineChoice:
 
 
 def _why_only_local(file: WorkloadFile) -> str | None:
-    table = next((name for name in file.workloads if isinstance(file.streams[name], DeltaSource)), None)
-    return None if table is None else f"stream {table!r} is a Delta table"
+    """Return why Spark cannot run a file: it can read tables in a session of this machine, since Spark 4.2."""
+    for name in file.workloads:
+        table = getattr(file.streams[name], "of_table", None)
+        if table is None:
+            continue
+        master = file.engine.master or "local"
+        if remote_of(file) is not None or not master.startswith("local") or _spark_version() < _SPARK_WITH_TABLES:
+            article = "an" if table.startswith("I") else "a"
+            return f"stream {name!r} is {article} {table}"
+    return None
+
+
+def _spark_version() -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in version("pyspark").split(".")[:2])
+    except (PackageNotFoundError, ValueError):
+        return ()
 
 
 def why_not_local(file: WorkloadFile) -> str | None:
@@ -150,7 +172,7 @@ def input_bytes(file: WorkloadFile, name: str) -> int:
     total = 0
     for path in listed_files(name, stream):
         try:
-            total += path.stat().st_size
+            total += stored_path(path).stat().st_size
         except OSError:
             continue  # the run reports a file that cannot be read
     return total

@@ -25,7 +25,7 @@ class LoggedFile(NamedTuple):
     """A file when it was planned."""
 
     path: str
-    changed: int  # time of its last change, in nanoseconds; of a table: the version that added it
+    changed: int  # time of its last change, in nanoseconds; of a table: the version or snapshot that added it
     size: int  # in bytes
 
 
@@ -52,7 +52,7 @@ class FolderLog:
         """`is_new`: the log of an earlier run is ignored, because it will be removed before the first batch."""
         self.path = path
         self.last: PlannedBatch | None = None
-        self.versions: tuple[int, int] | None = None  # of a table: those of the first and the last file
+        self.versions: tuple[int, int] | None = None  # of a table: those of the first and of the last file
         self._seen: set[str] = set()
         self._size = 0  # of the complete lines, in bytes
         self._check = ""  # the checksum of the last line
@@ -86,9 +86,9 @@ class FolderLog:
     def _take(self, batch: PlannedBatch) -> None:
         self.last = batch
         self._seen.update(file.path for file in batch.files)
-        for file in batch.files:
-            first, last = self.versions or (file.changed, file.changed)
-            self.versions = min(first, file.changed), max(last, file.changed)
+        if batch.files:
+            first, _ = self.versions or (batch.files[0].changed, 0)
+            self.versions = first, batch.files[-1].changed
 
 
 def read_batches(path: Path) -> Iterator[PlannedBatch]:

@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from skyband.connectors.arrow.batches import FileRows, letters
-from skyband.connectors.arrow.delta_log import FollowedTable
+from skyband.connectors.arrow.delta_changes import stored_path
 from skyband.connectors.arrow.splits import Split
-from skyband.connectors.delta_source import DeltaSource
+from skyband.connectors.arrow.tables import FollowedTable, follow_table
 from skyband.durations import parse_duration
 from skyband.errors import InvalidInputError, SkybandError, UnsupportedError
 from skyband.jobs.folder_log import LoggedFile, PlannedBatch
@@ -89,8 +89,8 @@ class FollowedStream(StoredStream):
                 self._wake.clear()
 
     def _followed(self) -> FollowedFolder | FollowedTable:
-        if isinstance(self.stream, DeltaSource):
-            return FollowedTable(self.name, self.stream, self.checkpoint.log, self.rows.reader.schema)
+        if self.stream.of_table is not None:
+            return follow_table(self.name, self.stream, self.checkpoint.log, self.rows.reader.schema)
         return FollowedFolder(self.name, self.stream, self.checkpoint.log)
 
     def wake(self) -> None:
@@ -161,7 +161,7 @@ class FollowedStream(StoredStream):
             self.commit(done)
         if last is not None and last.number > done:
             for file in last.files:
-                if not Path(file.path).exists():
+                if not stored_path(file.path).exists():
                     raise InvalidInputError(
                         f"stream {self.name!r}: {file.path!r} was read by batch {last.number}, which was interrupted "
                         "and must be repeated, but the file no longer exists. Restore it, or start over with --fresh."
@@ -197,7 +197,7 @@ class FollowedStream(StoredStream):
         self, files: Sequence[LoggedFile], messages: Sequence[dict[str, Any]], stop: threading.Event
     ) -> None:
         last = self.checkpoint.log.last
-        is_table = isinstance(self.stream, DeltaSource)  # whose files must not disappear
+        is_table = self.stream.of_table is not None  # whose files must not disappear
         kept = tuple(file for file in files if is_table or state_of(Path(file.path)) is not None)
         if kept or messages:
             batch = PlannedBatch(0 if last is None else last.number + 1, kept, tuple(messages))
@@ -225,7 +225,7 @@ class FollowedStream(StoredStream):
                 counts = {"rows": self.read - read, "late": result.counts.late, "windows": result.counts.windows}
                 report(BatchEvent(self.name, batch.number, times[0], times[-1], parts, counts))
             self._recent.check()
-            for file in () if isinstance(self.stream, DeltaSource) else batch.files:
+            for file in batch.files if self.stream.of_table is None else ():
                 self._recent.add(Path(file.path), (file.changed, file.size))
         finally:
             self._busy = False
@@ -280,4 +280,6 @@ class CaughtUpStream(FollowedStream):
         if self._folder.has_unsettled:
             _LOG.warning("stream %r: files that are still written are left for the next run.", self.name)
         if not stop.is_set():
-            self._plan_batch(sorted(files, key=lambda file: (file.changed, file.path)), [], stop)
+            if self.stream.of_table is None:  # the files of a table are in the order of its versions
+                files.sort(key=lambda file: (file.changed, file.path))
+            self._plan_batch(files, [], stop)

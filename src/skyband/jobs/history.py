@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from skyband.connectors.arrow.delta_changes import stored_path
 from skyband.connectors.arrow.rows import LocalRows
 from skyband.connectors.arrow.splits import Split
 from skyband.errors import InvalidInputError, UnsupportedError
@@ -82,14 +83,14 @@ class LoggedPast:
 
     def _tables(self, number: int, files: tuple[LoggedFile, ...], is_stopped: Callable[[], bool]) -> Iterator[pa.Table]:
         for file in files:
-            path = Path(file.path)
+            path = stored_path(file.path)
             if not path.exists() or path.stat().st_size != file.size:
                 what = "no longer exists" if not path.exists() else "has changed since"
                 raise InvalidInputError(
                     f"{file.path!r} was read by batch {number} and {what}, so the past of {', '.join(self._past)} "
                     "cannot be read. Restore the file, or add the query without since."
                 )
-            for batch in self._rows.read([Split(path)]):
+            for batch in self._rows.read([Split(Path(file.path))]):
                 if is_stopped():
                     raise StoppedError
                 if batch.rows.num_rows:

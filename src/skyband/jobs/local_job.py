@@ -15,6 +15,7 @@ from skyband.jobs.engine_choice import refuse_unsupported_file
 from skyband.jobs.followed_stream import CaughtUpStream, FollowedStream
 from skyband.jobs.journal import Journal, changed
 from skyband.jobs.local_stream import BoundedStream, LocalStream, StoppedError
+from skyband.jobs.local_tables import with_local_tables
 from skyband.jobs.outputs import Mode, memory_of
 from skyband.paths import has_scheme
 from skyband.queries import Query
@@ -66,6 +67,7 @@ def run_local(
     """
     if mode not in _STREAMS:
         raise InvalidInputError(f"mode must be 'stream', 'once' or 'catch-up', got {mode!r}.")
+    file = with_local_tables(file)
     refuse_unsupported_file(file)
     checkpoint = str(file.engine.checkpoint)
     if has_scheme(checkpoint):

@@ -25,6 +25,7 @@ from skyband.expressions import compile_expression
 from skyband.expressions.types import spark_name
 from skyband.jobs.engine_choice import refuse_unsupported_file
 from skyband.jobs.local_job import run_local
+from skyband.jobs.local_tables import with_local_tables
 from skyband.jobs.verified import Verified, in_answers, returning, stored_files, written_to
 from skyband.queries.answer_schema import moment_of
 from skyband.queries.families import family_of
@@ -48,6 +49,7 @@ def verify_local(
 
     Reading the files and evaluating expressions is shared with the local run; how answers are found is not.
     """
+    file = with_local_tables(file)
     refuse_unsupported_file(file)
     source = file.streams[stream]
     assert isinstance(source, FilesSource)  # other sources are rejected

@@ -33,7 +33,7 @@ class FileEntry(NamedTuple):
     """A file that a stream reads."""
 
     path: str
-    modified: int  # milliseconds since 1970
+    modified: int  # milliseconds since 1970; of a table: the version or snapshot that added it
     size: int | None  # bytes; None if Spark wrote the entry
 
 
@@ -50,6 +50,12 @@ class FileLog:
     def last(self) -> int:
         """The number of the last list; -1 if there is none."""
         return max(self._lists, default=-1)
+
+    @property
+    def versions(self) -> tuple[int, int] | None:
+        """The versions of a table that added the first and the last file; None if no file was read."""
+        lists = [self._lists[number] for number in sorted(self._lists) if self._lists[number]]
+        return (lists[0][0].modified, lists[-1][-1].modified) if lists else None
 
     def __contains__(self, path: str) -> bool:
         return path in self._batch_of

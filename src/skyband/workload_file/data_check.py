@@ -22,7 +22,7 @@ from skyband.sql.safety import columns_in
 from skyband.workload_file.avro_files import avro_columns
 from skyband.workload_file.build_queries import PlacedQuery
 from skyband.workload_file.data_files import head_of, is_partition, table_of, visible_files
-from skyband.workload_file.models import DeltaSource, FilesSource, Stream
+from skyband.workload_file.models import FilesSource, Stream
 from skyband.workload_file.report import Report
 from skyband.workload_file.tree import Loc
 
@@ -42,11 +42,7 @@ def check_data(streams: dict[str, Stream], queries: Sequence[PlacedQuery], repor
     """Report paths without data, and names that are not columns, for streams with queries."""
     for name in dict.fromkeys(one.stream for one in queries):
         stream = streams[name]
-        if (
-            isinstance(stream, FilesSource)
-            and not isinstance(stream, DeltaSource)
-            and not _has_data(name, stream, report)
-        ):
+        if isinstance(stream, FilesSource) and stream.of_table is None and not _has_data(name, stream, report):
             continue
         known = columns_of(stream)
         if known is None:
@@ -117,7 +113,7 @@ def _place(one: PlacedQuery, key: str, report: Report) -> Loc:
 def _has_data(name: str, stream: FilesSource, report: Report) -> bool:
     """Whether the stream's path has files; report it if it has none, as a warning if files can arrive later."""
     path, loc = stream.path, ("streams", name, "path")
-    if isinstance(stream, DeltaSource) or has_scheme(path) or local_files(stream):
+    if has_scheme(path) or local_files(stream):
         return True
     is_glob = glob.has_magic(path)
     if not is_glob and not Path(path).exists():
@@ -156,10 +152,11 @@ class KnownColumns:
 
 def columns_of(stream: Stream) -> KnownColumns | None:
     """Columns of a stream's rows, without computed ones; None if only Spark can determine them."""
-    if isinstance(stream, DeltaSource):
+    if isinstance(stream, FilesSource) and stream.of_table is not None:
         return None  # the run reads the table's columns
     if not isinstance(stream, FilesSource):
-        return KnownColumns(tuple(stream.given_columns(stream.model_dump(exclude_none=True))))
+        given = tuple(stream.given_columns(stream.model_dump(exclude_none=True)))
+        return KnownColumns(given) if given else None
     files = local_files(stream)
     folders = tuple(
         dict.fromkeys(name.partition("=")[0] for file in files for name in file.parts if is_partition(name))

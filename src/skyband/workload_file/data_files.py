@@ -128,17 +128,17 @@ def refuse_iceberg(folder: Path, files: Sequence[Path]) -> None:
         if any((table / "metadata").glob("*.metadata.json")):
             raise InvalidInputError(
                 f"{table} is an Iceberg table: only its catalog knows which of its files are valid, so they cannot be "
-                "read as a folder. Export the rows to Parquet files or a Delta table, or read the table with Spark "
-                "and skyband.spark.start. Nothing was written."
+                "read as a folder. Write a workload file whose stream names the catalog: {source: iceberg, table: "
+                "NAMESPACE.NAME, catalog: ADDRESS, time: COLUMN}. Nothing was written."
             )
 
 
 def _in_table(folder: Path) -> DataFiles:
     """Return the files of the newest version of a Delta table. Its folder also has files that are not part of it."""
-    from skyband.connectors.arrow.delta_log import table_files  # noqa: PLC0415 - needs deltalake
+    from skyband.connectors.arrow.delta_log import delta_files  # noqa: PLC0415 - needs deltalake
 
     found = [
-        Path(one.path) for one in table_files(folder.name, DeltaSource(path=str(folder), time="time", schema=None))
+        Path(one.path) for one in delta_files(folder.name, DeltaSource(path=str(folder), time="time", schema=None))
     ]
     if not found:
         raise InvalidInputError(f"{folder} is a Delta table without rows, so its times are unknown. Append rows first.")

@@ -12,12 +12,14 @@ from pydantic import Field
 
 from skyband.connectors.delta_source import DeltaSource
 from skyband.connectors.files import FilesSource
+from skyband.connectors.iceberg_source import IcebergSource
 from skyband.connectors.kafka import KafkaSource
 from skyband.connectors.kinds import union
 from skyband.connectors.rate import RateSource
 from skyband.connectors.section import Section, Wrong, among
 from skyband.connectors.socket import SocketSource
 from skyband.connectors.source import SourceModel as Stream
+from skyband.connectors.table_source import TableSource
 from skyband.connectors.values import Count, Gap, Scalar, Text
 from skyband.queries.families import FAMILIES
 from skyband.sinks import Sink, Terminal
@@ -31,11 +33,13 @@ __all__ = [
     "Document",
     "EngineSection",
     "FilesSource",
+    "IcebergSource",
     "KafkaSource",
     "RateSource",
     "Sink",
     "SocketSource",
     "Stream",
+    "TableSource",
     "algorithm_for",
     "plan_for",
     "types_of",

@@ -38,13 +38,13 @@ _FILES = """\
 
 _TABLE = """\
   {stream}:
-    source: delta          # the rows of a Delta table, in local runs
+    source: delta          # the rows of a Delta table
     # The folder of the table, relative to the folder of this file.
     path: {path}
     # Columns: {columns}
     # The version whose rows are read first; those of later versions follow. Default: the newest.
     # version: 0
-    # A commit that deletes, updates or overwrites rows: the stream stops, or skips it.
+    # A commit that deletes, updates or overwrites rows: stop, skip, or feed (rows are changes: op, op_number).
     # changed_rows: stop
     # The maximum number of files in a micro-batch.
     # files_per_batch: 1
@@ -151,7 +151,7 @@ sinks:
   - type: terminal         # shows answers as they arrive; parquet, jsonl and csv write files; kafka sends messages,
                            # postgres writes to a table, redis to sorted sets: skyband schema --keys lists their keys
   # - type: parquet
-  #   path: answers        # a folder
+  #   path: answers        # a folder; or s3://bucket/answers, with options: {region: …} and retry: 60 seconds
   #   output: changes      # changes since the previous window; answers: every window in full
   #   queries: [best]      # only the answers of these queries
   #   writers: driver      # tasks: tasks of Spark write large answers, as a folder of files for each micro-batch

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -15,7 +15,17 @@ from skyband.connectors.files import FilesSource
 from skyband.errors import SkybandError
 from skyband.expressions import compile_expression
 
-__all__ = ["FileReader", "FileRows", "declared_types", "in_blocks", "in_memory", "letters", "line_blocks", "opened"]
+__all__ = [
+    "FileReader",
+    "FileRows",
+    "NarrowReader",
+    "declared_types",
+    "in_blocks",
+    "in_memory",
+    "letters",
+    "line_blocks",
+    "opened",
+]
 
 _BLOCK = 1 << 24  # bytes that are parsed at a time
 _FAR = 1 << 62
@@ -38,6 +48,14 @@ class FileReader(Protocol):
 
     def read(self, splits: Iterable[Split]) -> Iterator[FileRows]:
         """Yield the rows of some parts of files in batches."""
+
+
+@runtime_checkable
+class NarrowReader(FileReader, Protocol):
+    """Reads rows of files whose format allows to read some columns only."""
+
+    def narrow(self, wanted: Collection[str], texts: Collection[str]) -> NarrowReader:
+        """Return a reader of the `wanted` columns only. Columns of `texts` can come as dictionaries."""
 
 
 def letters(

@@ -10,22 +10,22 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 
+from skyband.connectors.arrow.delta_changes import CHANGE_COLUMNS, ChangedFile, changed_files
+from skyband.connectors.arrow.tables import TableFile, TableLog
 from skyband.connectors.delta_source import DeltaSource
 from skyband.errors import InvalidInputError, MissingDependencyError
 from skyband.expressions.types import spark_name, spark_type
 
 __all__ = [
-    "FollowedTable",
-    "TableFile",
-    "TableLog",
+    "FollowedDelta",
+    "delta_files",
     "partition_of",
     "table_columns",
-    "table_files",
     "unsupported_features",
 ]
 
@@ -34,25 +34,7 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _UNSUPPORTED = ("deletionVectors", "columnMapping", "v2Checkpoint", "typeWidening", "variantType")
 
 
-class TableFile(NamedTuple):
-    """A data file, and the version of the table that added it."""
-
-    path: str
-    version: int
-    size: int
-
-
-class TableLog(Protocol):
-    """What a stream has read: paths of files, and the versions of the first and the last of them."""
-
-    def __contains__(self, file: str, /) -> bool: ...
-
-    @property
-    def versions(self) -> tuple[int, int] | None:
-        """The least and the greatest version; None if no file was read."""
-
-
-def table_files(name: str, stream: DeltaSource, version: int | None = None) -> list[TableFile]:
+def delta_files(name: str, stream: DeltaSource, version: int | None = None) -> list[TableFile]:
     """Return the files of a version of a table, sorted by path; by default of the one with which a stream begins."""
     table = _opened(name, stream, stream.version if version is None else version)
     found = pa.table(table.get_add_actions(flatten=True))
@@ -61,16 +43,29 @@ def table_files(name: str, stream: DeltaSource, version: int | None = None) -> l
     for path, *values in zip(found["path"].to_pylist(), *(found[one].to_pylist() for one in partitions), strict=True):
         given = {one.removeprefix("partition."): _spelled(value) for one, value in zip(partitions, values, strict=True)}
         _check_partition(name, stream, unquote(path), given)
-    return sorted(TableFile(_absolute(stream, path), table.version(), size) for path, size in rows)
+    files = sorted(TableFile(_absolute(stream, path), table.version(), size) for path, size in rows)
+    if not stream.has_changes:
+        return files
+    change = ChangedFile("insert", table.version(), _time_of(name, stream, table.version()))
+    return [file._replace(path=change.marked(file.path)) for file in files]
 
 
 def table_columns(name: str, stream: DeltaSource) -> tuple[pa.Schema, frozenset[str]]:
     """Return the columns of a table, with Spark's types, and which of them are partitions. Nested ones are omitted."""
     table = _opened(name, stream, stream.version)
-    return _columns(pa.schema(table.schema().to_arrow())), frozenset(table.metadata().partition_columns)
+    columns = _columns(pa.schema(table.schema().to_arrow()))
+    if stream.has_changes:
+        both = next((one for one in columns.names if one.lower() in CHANGE_COLUMNS.names), None)
+        if both is not None:
+            raise InvalidInputError(
+                f"stream {name!r}: Delta table {stream.path!r} has a column {both!r}, which changed_rows: feed adds. "
+                "Rename the column of the table."
+            )
+        columns = pa.schema([*columns, *CHANGE_COLUMNS])
+    return columns, frozenset(table.metadata().partition_columns)
 
 
-class FollowedTable:
+class FollowedDelta:
     """Finds the files of a table that a stream has not read. Each call of `look` returns what is new since the last."""
 
     def __init__(self, name: str, stream: DeltaSource, log: TableLog, schema: pa.Schema | None = None) -> None:
@@ -95,7 +90,7 @@ class FollowedTable:
         versions = self._log.versions
         if versions is None:
             first = newest if self._stream.version is None else self._stream.version
-            return table_files(self._name, self._stream, first), first + 1
+            return delta_files(self._name, self._stream, first), first + 1
         begin, last = versions
         if last < newest and self._commit(last + 1) is None:
             raise InvalidInputError(
@@ -104,7 +99,7 @@ class FollowedTable:
                 "the stream was not started. Start over with --fresh, and retain the log of the table for longer."
             )
         if last == begin:
-            return table_files(self._name, self._stream, begin), begin + 1
+            return delta_files(self._name, self._stream, begin), begin + 1
         commit = self._commit(last)
         return (self._added(last, commit) if commit is not None else []), last + 1
 
@@ -123,14 +118,19 @@ class FollowedTable:
             raise self._stopped(version, f"is not a Delta commit ({error})") from None
 
     def _added(self, version: int, commit: Iterable[Mapping[str, Any]]) -> list[TableFile]:
-        """Return the files with rows that a commit appends; [] for a compaction."""
+        """Return the files with rows that a commit appends, or changes; [] for a compaction."""
         found, changes = [], False
+        if self._stream.has_changes:
+            commit = list(commit)
+            found = self._changed(version, commit)
         for action in commit:
             if (protocol := action.get("protocol")) is not None:
                 _check_features(self._name, self._stream, protocol.get("readerFeatures") or ())
             if (metadata := action.get("metaData")) is not None:
                 self._check_columns(version)
                 _check_features(self._name, self._stream, (), metadata.get("configuration") or {})
+            if self._stream.has_changes:
+                continue
             changes = changes or bool((action.get("remove") or {}).get("dataChange"))
             add = action.get("add")
             if add is None or not add.get("dataChange", True):
@@ -148,6 +148,34 @@ class FollowedTable:
         _LOG.warning("stream %r: version %d of the table changes rows and is skipped.", self._name, version)
         return []
 
+    def _changed(self, version: int, commit: Iterable[Mapping[str, Any]]) -> list[TableFile]:
+        """Return the files with the changes of a commit: deleted rows before inserted ones."""
+        files = changed_files(commit, version, 0)
+        if not files:
+            return []
+        if {change.kind for change, _ in files} & {"delete"} and not self._has_feed(version):
+            raise self._stopped(
+                version,
+                "deletes or replaces rows, and the table does not record them",
+                "For later versions, set the table property delta.enableChangeDataFeed to true. Then s",
+            )
+        time, found = _time_of(self._name, self._stream, version), list[TableFile]()
+        for change, file in files:
+            _check_partition(self._name, self._stream, unquote(file["path"]), file.get("partitionValues") or {})
+            path = _absolute(self._stream, file["path"])
+            size = file.get("size")
+            if size is None or change.kind == "delete":
+                try:
+                    size = Path(path).stat().st_size
+                except OSError as error:
+                    raise self._stopped(version, f"removed {path!r}, which cannot be read ({error.strerror})") from None
+            found.append(TableFile(change._replace(time=time).marked(path), version, int(size)))
+        return found
+
+    def _has_feed(self, version: int) -> bool:
+        settings = _opened(self._name, self._stream, version).metadata().configuration
+        return str((settings or {}).get("delta.enableChangeDataFeed", "false")).lower() == "true"
+
     def _check_columns(self, version: int) -> None:
         """Reject a version in which a column of the stream is missing or has another type."""
         if self._schema is None:
@@ -155,6 +183,8 @@ class FollowedTable:
         now = _columns(pa.schema(_opened(self._name, self._stream, version).schema().to_arrow()))
         types = {field.name.lower(): field.type for field in now}
         for field in self._schema:
+            if self._stream.has_changes and field.name in CHANGE_COLUMNS.names:
+                continue
             there = types.get(field.name.lower())
             if there is None:
                 raise self._stopped(version, f"no longer has the column {field.name!r}")
@@ -227,6 +257,20 @@ def _check_partition(name: str, stream: DeltaSource, path: str, given: Mapping[s
             f"stream {name!r}: {path!r} in Delta table {stream.path!r} has the partition {dict(given)}, and its "
             "folders have other names. Such tables are not supported; rewrite the table."
         )
+
+
+def _time_of(name: str, stream: DeltaSource, version: int) -> int:
+    """Return the time of a commit, in milliseconds since 1970."""
+    path = Path(stream.path) / "_delta_log" / f"{version:020}.json"
+    try:
+        actions = [json.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
+        info = next(action["commitInfo"] for action in actions if action.get("commitInfo"))
+        return int(info.get("inCommitTimestamp") or info["timestamp"])
+    except (OSError, ValueError, KeyError, TypeError, StopIteration):
+        raise InvalidInputError(
+            f"stream {name!r}: the log of Delta table {stream.path!r} has no time of version {version}, which "
+            "changed_rows: feed needs. Set version to a later one, or make a new commit, and start over with --fresh."
+        ) from None
 
 
 def _spelled(value: Any) -> str | None:

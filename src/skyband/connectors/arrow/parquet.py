@@ -66,7 +66,7 @@ class ParquetFiles:
             parts = list(some)
             try:
                 with reading(), _opened(file) as first:
-                    columns = self._matched(file, self._types_in(file, first))
+                    columns = self._columns_in(file, first)
                     metadata = first.metadata
                     texts = [name for column, name in columns.items() if column in self._texts and name is not None]
                     dictionaries = numbered_texts(metadata, texts)
@@ -107,13 +107,18 @@ class ParquetFiles:
         with self._unreadable.stopping(first), _opened(first) as opened:
             return self._types_in(first, opened)
 
-    def _types_in(self, file: Path, opened: pq.ParquetFile) -> pa.Schema:
+    def _columns_in(self, file: Path, opened: pq.ParquetFile) -> dict[str, str | None]:
+        """Return the column of a file for each column of the stream; None if the file lacks it."""
+        return self._matched(file, self._types_in(file, opened))
+
+    def _types_in(self, file: Path, opened: pq.ParquetFile, only: Collection[str] | None = None) -> pa.Schema:
+        """Return the columns of a file with Spark's types; of all its columns, or `only` of these."""
         if any(key in (opened.metadata.metadata or {}) for key in _REBASED):
             raise on_spark(self._name, f"{str(file)!r}, which was written with the calendar of Spark 2,", self._stream)
         fields = []
         known = {name.lower() for name in self.schema.names} if self._skips_others else None
         for field in opened.schema_arrow:
-            if known is not None and field.name.lower() not in known:
+            if field.name not in only if only is not None else known is not None and field.name.lower() not in known:
                 continue
             kind = spark_type(field.type) if not pa.types.is_binary(field.type) else field.type
             nanoseconds = pa.types.is_timestamp(field.type) and field.type.unit == "ns"
@@ -123,7 +128,6 @@ class ParquetFiles:
         return pa.schema(fields)
 
     def _matched(self, file: Path, found: pa.Schema) -> dict[str, str | None]:
-        """Return the column of a file for each column of the stream; None if the file lacks it."""
         by_key = {name.lower(): name for name in found.names}
         if len(by_key) < len(found.names):
             raise on_spark(self._name, f"{str(file)!r}, in which names of columns differ only in case,", self._stream)

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from skyband.connectors.delta_source import DeltaSource
 from skyband.connectors.file_formats import is_packed
 from skyband.connectors.files import FilesSource
 from skyband.errors import InvalidInputError, NeedsSparkError, SkybandError
@@ -25,7 +24,7 @@ _PACKED = (".gz", ".bz2", ".zst")  # that Python and Spark decompress alike
 def on_spark(name: str, what: str, stream: FilesSource | None = None) -> SkybandError:
     """Return the error for input that is not supported here; it names Spark, if Spark has a reader of the stream."""
     if stream is not None and stream.by_tasks_only is not None:
-        kind, files = ("Delta tables", "table") if isinstance(stream, DeltaSource) else ("Avro files", "files")
+        kind, files = ("Avro files", "files") if stream.of_table is None else (f"{stream.of_table}s", "table")
         return InvalidInputError(
             f"stream {name!r}: {what} is not supported for {kind}, with or without Spark. Correct the stream in the "
             f"workload file, or the {files}."
@@ -35,7 +34,7 @@ def on_spark(name: str, what: str, stream: FilesSource | None = None) -> Skyband
 
 def refuse_options(name: str, stream: FilesSource) -> None:
     """Reject options of Spark's reader that are not supported here."""
-    for key, value in stream.options.items():
+    for key, value in stream.options.items() if stream.of_table is None else ():
         if key.lower() not in _LISTING | _OPTIONS[str(stream.format)]:
             raise on_spark(name, f"options: {{{key}: {value}}}", stream)
 
@@ -54,7 +53,7 @@ def option(stream: FilesSource, name: str, default: str) -> str:
 def data_files(name: str, stream: FilesSource) -> list[Path]:
     """Return the files of a stream, sorted by path, as Spark lists them; reject a path without files."""
     kept, path = listed_files(name, stream), stream.path
-    if isinstance(stream, DeltaSource):
+    if stream.of_table is not None:
         return kept  # the table has the columns
     if not kept and stream.schema is None:
         raise InvalidInputError(
@@ -71,8 +70,8 @@ def listed_files(name: str, stream: FilesSource) -> list[Path]:
 
     A folder that disappears meanwhile is skipped.
     """
-    if isinstance(stream, DeltaSource):
-        from skyband.connectors.arrow.delta_log import table_files  # needs deltalake
+    if stream.of_table is not None:
+        from skyband.connectors.arrow.tables import table_files
 
         return [Path(file.path) for file in table_files(name, stream)]
     path = stream.path

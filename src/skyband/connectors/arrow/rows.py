@@ -11,15 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.connectors.arrow.avro import AvroFiles
-from skyband.connectors.arrow.batches import FileReader, FileRows, declared_types
+from skyband.connectors.arrow.batches import FileReader, FileRows, NarrowReader, declared_types
 from skyband.connectors.arrow.csv import CsvFiles
-from skyband.connectors.arrow.delta_rows import DeltaRows
 from skyband.connectors.arrow.json_lines import JsonFiles
 from skyband.connectors.arrow.parquet import ParquetFiles
 from skyband.connectors.arrow.paths import data_files, listed_files, on_spark, refuse_options
 from skyband.connectors.arrow.splits import Split
+from skyband.connectors.arrow.tables import open_table
 from skyband.connectors.arrow.time_patterns import parse_times
-from skyband.connectors.delta_source import DeltaSource
 from skyband.connectors.files import FilesSource
 from skyband.data.arrow import one
 from skyband.errors import InvalidInputError, SkybandError, UnknownNameError
@@ -39,8 +38,8 @@ def open_files(name: str, stream: FilesSource, files: Sequence[Path], declared: 
 
     `declared` are the columns, if they are known; else those that the stream declares, if it does.
     """
-    if isinstance(stream, DeltaSource):
-        return DeltaRows(name, stream, declared)
+    if stream.of_table is not None:
+        return open_table(name, stream, declared)
     refuse_options(name, stream)
     readers: dict[str | None, Callable[..., FileReader]] = {
         "parquet": ParquetFiles,
@@ -85,7 +84,7 @@ class LocalRows:
 
         Columns of files that are `checked` are read in addition. `texts` are columns that may be dictionaries.
         """
-        if not isinstance(self.reader, ParquetFiles | AvroFiles | DeltaRows):
+        if not isinstance(self.reader, NarrowReader):
             return self  # all cells of a line are parsed, to find malformed ones
         needed, computed = set(wanted), set[str]()
         for column, inputs in reversed(self._inputs):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from skyband.connectors.arrow.delta_changes import stored_path
 from skyband.connectors.file_formats import is_packed
 
 __all__ = ["Split", "balanced", "splits_of"]
@@ -72,7 +73,7 @@ def balanced(splits: Iterable[Split], tasks: int) -> list[list[Split]]:
 
 def _row_groups(file: Path, size: int) -> list[Split]:
     try:
-        with pq.ParquetFile(file) as opened:
+        with pq.ParquetFile(stored_path(file)) as opened:
             metadata = opened.metadata
             sizes = [metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)]
     except (pa.ArrowException, OSError):
