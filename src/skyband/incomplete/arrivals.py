@@ -19,6 +19,8 @@ from skyband.errors import InvalidInputError, UnknownNameError
 from skyband.incomplete.query import IncompleteTopK
 from skyband.kernels.stream import Floats, Ints
 
+_NONE = np.empty(0, np.int64)
+
 __all__ = [
     "ArrivedTuples",
     "Outside",
@@ -37,6 +39,7 @@ class ArrivedTuples(NamedTuple):
     objects: pa.Array
     streams: Ints
     values: Floats
+    groups: Ints = _NONE  # empty without groups
 
 
 class PendingTuples:
@@ -52,6 +55,11 @@ class PendingTuples:
     def values(self) -> Floats:
         """The values of the tuples."""
         return np.empty(0) if self._rows is None else self._rows.values
+
+    @property
+    def groups(self) -> Ints:
+        """The groups of the tuples; empty without groups."""
+        return _NONE if self._rows is None else self._rows.groups
 
     @property
     def streams(self) -> Ints:
@@ -70,7 +78,10 @@ class PendingTuples:
 
     def state(self) -> bytes | None:
         """Return the buffered tuples as bytes."""
-        return None if self._rows is None else to_bytes(pa.table(self._rows._asdict()))
+        if self._rows is None:
+            return None
+        columns = {name: column for name, column in self._rows._asdict().items() if name != "groups" or column.size}
+        return to_bytes(pa.table(columns))
 
     def load(self, state: bytes | None) -> None:
         """Restore the state that `state` returned."""
@@ -78,10 +89,11 @@ class PendingTuples:
             self._rows = None
             return
         table = from_bytes(state)
-        positions, streams, values = (
-            one(table[name]).to_numpy(zero_copy_only=False).copy() for name in ("positions", "streams", "values")
+        positions, streams, values, groups = (
+            one(table[name]).to_numpy(zero_copy_only=False).copy() if name in table.column_names else _NONE
+            for name in ("positions", "streams", "values", "groups")
         )
-        self._rows = ArrivedTuples(positions, one(table["objects"]), streams, values)
+        self._rows = ArrivedTuples(positions, one(table["objects"]), streams, values, groups)
 
 
 def _joined(first: ArrivedTuples | None, second: ArrivedTuples | None) -> ArrivedTuples | None:
@@ -92,12 +104,17 @@ def _joined(first: ArrivedTuples | None, second: ArrivedTuples | None) -> Arrive
         pa.concat_arrays([first.objects, second.objects]),
         np.concatenate([first.streams, second.streams]),
         np.concatenate([first.values, second.values]),
+        np.concatenate([first.groups, second.groups]),
     )
 
 
 def _slice(rows: ArrivedTuples, low: int, high: int) -> ArrivedTuples:
     return ArrivedTuples(
-        rows.positions[low:high], rows.objects.slice(low, high - low), rows.streams[low:high], rows.values[low:high]
+        rows.positions[low:high],
+        rows.objects.slice(low, high - low),
+        rows.streams[low:high],
+        rows.values[low:high],
+        rows.groups[low:high],
     )
 
 
@@ -114,7 +131,9 @@ def _by_object(rows: ArrivedTuples) -> ArrivedTuples:
 
 
 def _any_take(column: Any, order: Ints) -> Any:
-    return column.take(pa.array(order)) if isinstance(column, pa.Array) else column[order]
+    if isinstance(column, pa.Array):
+        return column.take(pa.array(order))
+    return column[order] if column.size else column
 
 
 def stream_names(column: Any) -> tuple[str | int, ...]:

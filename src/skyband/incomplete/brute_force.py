@@ -7,7 +7,7 @@ the evaluation of expressions over Arrow and the hash of a row that orders simul
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from skyband.expressions import compile_expression
 from skyband.incomplete.query import APPROXIMATE, MONOTONE, IncompleteTopK
 from skyband.queries.workload import Workload
 
-__all__ = ["TUPLE", "answers_of", "by_definition", "refuse_undefined"]
+__all__ = ["TUPLE", "answers_of", "by_definition", "group_name", "refuse_undefined"]
 
 TUPLE = ("at", "tie", "object", "stream", "value")  # the columns of tuples
 
@@ -34,10 +34,16 @@ class _Tuple(NamedTuple):
 
 
 def by_definition(rows: pa.Table, workload: Workload[Any], *, time: str, id_: str | None) -> pa.Table:
-    """Return all answers: query, time, rank, object and score."""
-    return pa.concat_tables(
-        [answers_of(_tuples(rows, query, time, id_), query, rows.schema.field(time).type) for query in workload]
-    )
+    """Return all answers: query, groups, time, rank, object and score."""
+    names = dict.fromkeys(name for query in workload for name in query.groups)
+    kinds = {name: compile_expression(name, rows.schema).type for name in names}
+    bound = rows.schema.field(time).type
+    return pa.concat_tables([answers_of(_tuples(rows, query, time, id_), query, bound, kinds) for query in workload])
+
+
+def group_name(place: int) -> str:
+    """Return the name of a group column beside the columns `TUPLE`."""
+    return f"group_{place}"
 
 
 def refuse_undefined(query: IncompleteTopK) -> None:
@@ -65,12 +71,47 @@ def _tuples(rows: pa.Table, query: IncompleteTopK, time: str, id_: str | None) -
         "stream": compile_expression(str(query.stream), rows.schema).evaluate(rows).cast(pa.string()),
         "value": compile_expression(str(query.value), rows.schema).evaluate(rows).cast(pa.float64(), safe=False),
     }
+    for place, name in enumerate(query.groups):
+        columns[group_name(place)] = compile_expression(name, rows.schema).evaluate(rows)
     return pa.table(columns)
 
 
-def answers_of(tuples: pa.Table, query: IncompleteTopK, bound: pa.DataType) -> pa.Table:
-    """Return the answers of one query from the columns `TUPLE`, in any order; times have the type `bound`."""
+def answers_of(
+    tuples: pa.Table, query: IncompleteTopK, bound: pa.DataType, groups: Mapping[str, pa.DataType]
+) -> pa.Table:
+    """Return the answers of one query from the columns `TUPLE` and its groups; times have the type `bound`.
+
+    `groups` are the group columns of all queries, with their types.
+    """
     refuse_undefined(query)
+    mine = {name: one(tuples[group_name(place)]) for place, name in enumerate(query.groups)}
+    mine = {
+        name: pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        if pa.types.is_floating(column.type)
+        else column
+        for name, column in mine.items()
+    }
+    by_group: dict[Any, list[int]] = defaultdict(list)
+    for row, group in enumerate(zip(*(column.to_pylist() for column in mine.values()), strict=True)):
+        by_group[group].append(row)
+    parts = [pa.array(rows, pa.int64()) for rows in by_group.values()] if mine else [pa.array(range(tuples.num_rows))]
+    tables = [_empty(tuples, bound if query.axis == "time" else pa.int64(), groups)]
+    for rows in parts:
+        found = _alone(tuples.take(rows), query, bound)
+        for name, kind in groups.items():
+            value = pa.scalar(None, kind) if name not in mine else mine[name].take(rows[:1])[0]
+            found = found.append_column(name, pa.repeat(value, found.num_rows).cast(kind))
+        tables.append(found)
+    return pa.concat_tables(tables)
+
+
+def _empty(tuples: pa.Table, time: pa.DataType, groups: Mapping[str, pa.DataType]) -> pa.Table:
+    kinds = {"query": pa.string(), "time": time, "rank": pa.int64(), "object": tuples.schema.field("object").type}
+    return pa.schema(list({**kinds, "score": pa.float64(), **groups}.items())).empty_table()
+
+
+def _alone(tuples: pa.Table, query: IncompleteTopK, bound: pa.DataType) -> pa.Table:
+    """Return the answers of a query over the tuples of one group, in any order."""
     columns = {name: one(tuples[name]) for name in TUPLE}
     columns["value"] = pc.if_else(pc.is_nan(columns["value"]), pa.scalar(None, pa.float64()), columns["value"])
     table = pa.table(columns)

@@ -39,6 +39,7 @@ _EVERYTHING = Expected(
     np.empty(0, np.int64), np.empty((0, 0, 0)), np.empty(0, np.int64), np.empty(0), np.empty((0, 0)), 0.0, -np.inf
 )
 _LEAST = 256  # initial capacity
+_FEW = 16  # of a small engine
 
 
 class EarlyAggregation:
@@ -50,9 +51,16 @@ class EarlyAggregation:
     """
 
     def __init__(
-        self, shape: IncompleteShape, *, intervals: bool = False, asks: Ints | None = None, lossy: bool = False
+        self,
+        shape: IncompleteShape,
+        *,
+        intervals: bool = False,
+        asks: Ints | None = None,
+        lossy: bool = False,
+        small: bool = False,
     ) -> None:
         self.shape = shape
+        self._few, self._least = small, _FEW if small else _LEAST
         self._lossy = lossy
         asks = np.array([[shape.k, 1, 0, 0]]) if asks is None else asks
         self._terms = Terms(
@@ -68,9 +76,9 @@ class EarlyAggregation:
             no_prospects(shape.d, 0),
             asks,
         )
-        self._instances = self._empty(_LEAST)
+        self._instances = self._empty(self._least)
         self._scratch = Scratch(np.empty(min(shape.k, _LEAST), np.int64), np.empty(shape.d), np.empty(shape.d))
-        self._found = room_for(shape.k, intervals, asks=len(asks), lossy=lossy)
+        self._found = room_for(shape.k, intervals, asks=len(asks), lossy=lossy, few=small)
 
     def _empty(self, room: int) -> Instances:
         made = kernels.empty_instances(room, self.shape.d, self.shape.once, self._lossy)
@@ -111,8 +119,9 @@ class EarlyAggregation:
             self._scratch = self._scratch._replace(slots=np.empty(min(self.shape.k, 2 * rows), np.int64))
         asks = len(self._terms.asks)
         if rows * asks > self._found.objects.size:
+            intervals, least = self._found.sure.size > 0, 2 * rows * asks
             self._found = room_for(
-                self.shape.k, self._found.sure.size > 0, least=2 * rows * asks, asks=asks, lossy=self._lossy
+                self.shape.k, intervals, least=least, asks=asks, lossy=self._lossy, few=self._few
             )
 
     def keep_asks(self, kept: Ints) -> None:
@@ -217,7 +226,7 @@ class EarlyAggregation:
         """Restore the state that `state` returned."""
         owners = state["owners"]
         count, objects = owners.size, state["objects"].size
-        room = max(_LEAST, 1 << int(2 * count + 1).bit_length())
+        room = max(self._least, 1 << int(2 * count + 1).bit_length())
         instances = self._empty(room)
         instances.owners[:count] = owners
         for name in _BY_INSTANCE:

@@ -23,6 +23,8 @@ __all__ = [
 ]
 
 _ROOM = 1 << 14  # answer rows per buffer
+_FEW = 256
+_NONE = np.empty(0, np.int64)
 
 
 class ObjectAnswers(NamedTuple):
@@ -37,15 +39,19 @@ class ObjectAnswers(NamedTuple):
     best: Floats
     sure: Ints
     exact: Ints  # whether a score lacks no tuple; empty for exact methods
+    groups: Ints = _NONE  # the group of each window; empty without groups
 
 
-def room_for(k: int, intervals: bool, *, least: int = 0, asks: int = 1, lossy: bool = False) -> InstanceAnswers:
+def room_for(
+    k: int, intervals: bool, *, least: int = 0, asks: int = 1, lossy: bool = False, few: bool = False
+) -> InstanceAnswers:
     """Return an output buffer for some answers, with at least `least` rows.
 
-    It does not grow with k, only with the objects that there are: an answer may have far fewer than k of them.
+    With `few`, the buffer is small. It does not grow with k, only with the objects that there are: an answer may have far fewer than k of them.
     """
-    windows = max(asks, _ROOM // k)
-    rows = max(min(windows * k, _ROOM), least)
+    room = _FEW if few else _ROOM
+    windows = max(asks, room // k)
+    rows = max(min(windows * k, room), least)
     more = rows if intervals else 0
     return InstanceAnswers(
         np.empty(windows, np.int64),
@@ -108,6 +114,7 @@ def _only(found: ObjectAnswers, windows: Bools) -> ObjectAnswers:
         found.best[rows] if found.best.size else found.best,
         found.sure[rows] if found.sure.size else found.sure,
         found.exact[rows] if found.exact.size else found.exact,
+        found.groups[windows] if found.groups.size else found.groups,
     )
 
 

@@ -23,6 +23,7 @@ __all__ = ["IncompleteExecutor", "Lattice", "lattice_of", "shape_of", "shared"]
 
 _AGGREGATES = {"sum": attributes.SUM, "avg": attributes.AVG, "min": attributes.MIN, "max": attributes.MAX}
 _LEAST = 1024
+_FEW = 16  # of a small executor
 _NONE = np.empty(0, np.int64)
 
 
@@ -86,7 +87,12 @@ class IncompleteExecutor:
     """Queries with their engine. On a count axis it numbers the admitted tuples."""
 
     def __init__(
-        self, queries: Sequence[IncompleteTopK], streams: tuple[str | int, ...], lattice: Lattice | None = None
+        self,
+        queries: Sequence[IncompleteTopK],
+        streams: tuple[str | int, ...],
+        lattice: Lattice | None = None,
+        *,
+        small: bool = False,
     ) -> None:
         self.queries = list(queries)
         query = self.queries[0]
@@ -94,14 +100,20 @@ class IncompleteExecutor:
         self._query = query  # for what the queries have in common
         self._over_limit = 0  # tuples that the ledger did not admit
         self._counted = 0  # admitted tuples
-        self.engine: IncompleteEngine = _engine(self.queries, shape_of(query, streams, self.lattice), self.lattice)
+        self.engine: IncompleteEngine = _engine(self.queries, shape_of(query, streams, self.lattice), self.lattice, small)
         # If occurrences are not limited, or declared to be single, no ledger is needed.
         unlimited = query.axis == "count" and query.limit >= query.window.size
         self._ledger = (
             None
             if unlimited or query.occurrences == "once" or query.method in APPROXIMATE
-            else ledger.empty_ledger(_LEAST)
+            else ledger.empty_ledger(_FEW if small else _LEAST)
         )
+        self._least = _FEW if small else _LEAST
+
+    @property
+    def items(self) -> int:
+        """Number of items held."""
+        return self.engine.items
 
     @property
     def over_limit(self) -> int:
@@ -116,7 +128,14 @@ class IncompleteExecutor:
         return int(self._ledger.registers[ledger.NEXT] - self._ledger.registers[ledger.FIRST])
 
     def advance(
-        self, positions: Ints, objects: Ints, streams: Ints, values: Floats, hashes: Ints, clock: int | None
+        self,
+        positions: Ints,
+        objects: Ints,
+        streams: Ints,
+        values: Floats,
+        hashes: Ints,
+        clock: int | None,
+        _groups: Ints = _NONE,
     ) -> list[ObjectAnswers]:
         """Process tuples and return the answers of windows that ended, per query. On a count axis without positions."""
         counted = self._counted
@@ -172,7 +191,7 @@ class IncompleteExecutor:
         """Restore the state that `state` returned."""
         self._over_limit, self._counted = state["too_often"], state["counted"]
         if state["ledger"] is not None:
-            self._ledger = _ledger_of(*(state["ledger"][name] for name in _ENTRIES))
+            self._ledger = _ledger_of(*(state["ledger"][name] for name in _ENTRIES), least=self._least)
         self.engine.load(state["engine"])
 
     def _admitted(self, positions: Ints, objects: Ints, streams: Ints) -> Ints:
@@ -180,7 +199,9 @@ class IncompleteExecutor:
         if kept is None:
             return np.arange(objects.size)
         if self.remembered + objects.size > kept.objects.size:
-            kept = self._ledger = _ledger_of(*_entries(kept), room=self.remembered + objects.size)
+            kept = self._ledger = _ledger_of(
+                *_entries(kept), room=self.remembered + objects.size, least=self._least
+            )
         taken = np.empty(objects.size, np.int64)
         window = self._query.window
         count = ledger.admit(
@@ -207,9 +228,9 @@ def _entries(kept: OccurrenceLedger) -> tuple[Ints, Ints, Ints]:
     return kept.objects[rows], kept.streams[rows], kept.positions[rows]
 
 
-def _ledger_of(objects: Ints, streams: Ints, positions: Ints, *, room: int = 0) -> OccurrenceLedger:
+def _ledger_of(objects: Ints, streams: Ints, positions: Ints, *, room: int = 0, least: int) -> OccurrenceLedger:
     """Return a ledger with these tuples and a capacity of at least twice `room`."""
-    needed = max(_LEAST, 2 * room, objects.size + 1)
+    needed = max(least, 2 * room, objects.size + 1)
     made = ledger.empty_ledger(1 << int(needed - 1).bit_length())
     ledger.enter(made, objects, streams, positions)
     return made
@@ -235,7 +256,9 @@ def _scoring(query: IncompleteTopK, streams: tuple[str | int, ...]) -> Scoring:
     return compiled(query.aggregate, streams, {stream: query.bounds_of(stream) for stream in streams}, query.limit)
 
 
-def _engine(queries: Sequence[IncompleteTopK], shape: IncompleteShape, lattice: Lattice) -> IncompleteEngine:
+def _engine(
+    queries: Sequence[IncompleteTopK], shape: IncompleteShape, lattice: Lattice, small: bool
+) -> IncompleteEngine:
     query = queries[0]
     if query.method == "sorted-lists":
         return SortedLists(shape)
@@ -244,4 +267,4 @@ def _engine(queries: Sequence[IncompleteTopK], shape: IncompleteShape, lattice: 
     if query.method == "expected-scores":
         return ExpectedAggregation(shape)
     asks = np.array([lattice.ask(one) for one in queries], np.int64)
-    return EarlyAggregation(shape, intervals=query.intervals, asks=asks)
+    return EarlyAggregation(shape, intervals=query.intervals, asks=asks, small=small)

@@ -23,6 +23,7 @@ from skyband.incomplete.arrivals import (
 from skyband.incomplete.early_aggregation import without_losses
 from skyband.incomplete.engine import from_end_on
 from skyband.incomplete.executor import IncompleteExecutor, Lattice, lattice_of, shared
+from skyband.incomplete.group_executors import GroupExecutors
 from skyband.incomplete.query import APPROXIMATE, IncompleteTopK
 from skyband.incomplete.table import answer_rows, wanted_columns
 from skyband.kernels.stream import Floats, Ints
@@ -126,16 +127,19 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         self._object_kind: pa.DataType | None = None  # type of objects in answers
         self._book: KeyDictionary | None = None  # for objects that are not integers
         self._waiting = PendingTuples()
-        self._executors = [IncompleteExecutor(mine, self._streams, lattice) for lattice, mine in shared(self._workload)]
+        self._all_grouped = False  # groups were pushed although no query has partition_by: they apply to all queries
+        self._executors = [self._executor(mine, lattice) for lattice, mine in shared(self._workload)]
         self._seen = np.zeros(len(self._streams), np.int64)  # number of tuples per stream
         self._newest = np.full(len(self._streams), np.iinfo(np.int64).min)  # newest position per stream
 
     @property
     def candidates(self) -> int:
         """Number of items held: tuples for ``sorted-lists``, object instances for the other methods."""
-        return sum(executor.engine.items for executor in self._executors) + len(self._waiting)
+        return sum(executor.items for executor in self._executors) + len(self._waiting)
 
-    def push(self, positions: Any, objects: Any = None, streams: Any = None, values: Any = None) -> None:
+    def push(
+        self, positions: Any, objects: Any = None, streams: Any = None, values: Any = None, *, groups: Any = None
+    ) -> None:
         """Process the next tuples of all streams. A rejected push changes nothing.
 
         Parameters
@@ -148,11 +152,14 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
             The stream name of each tuple. Tuples with a null stream are dropped.
         values
             Numbers within the bounds of all queries. Tuples with a null or NaN value are dropped.
+        groups
+            One value per tuple. Each group has separate windows and a separate top k. Null and NaN are one group.
         """
         self._refuse_after_end()
         refuse_missing_arrays(positions, objects=objects, streams=streams, values=values)
+        self._refuse_missing_groups(groups)
         rows = length(objects, "objects")
-        refuse_other_lengths(rows, "objects", positions=positions, streams=streams, values=values)
+        refuse_other_lengths(rows, "objects", positions=positions, streams=streams, values=values, groups=groups)
         found = key_column(objects, "objects", earlier=self._object_kind)
         numbers = score_column(values, "values")
         codes = stream_numbers(streams, self._streams)
@@ -160,14 +167,22 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         if missing.any():
             numbers = np.where(missing, np.nan, numbers)
         _reject_out_of_bounds(numbers, codes, self._streams, self.queries)
-        checked = self._intake.check(positions, numbers, None, None)
+        checked = self._intake.check(positions, numbers, None, groups)
+        if checked.groups is not None and self._intake.groups is None and not any(one.groups for one in self.queries):
+            self._all_grouped = True
+            self._executors = [self._executor(mine, lattice) for lattice, mine in shared(self._workload)]
         self._intake.adopt(checked)
         self._object_kind = self._object_kind or found.kind
         kept = np.flatnonzero(~np.isnan(numbers)) if checked.ids.size == 0 else checked.ids - checked.first_id
         stored = found.stored if kept.size == rows else found.stored.take(pa.array(kept))
-        arrived = ArrivedTuples(checked.positions, stored, codes[kept], checked.scores)
+        codes = codes[kept]
+        arrived = ArrivedTuples(
+            checked.positions, stored, codes, checked.scores, _NONE if checked.groups is None else checked.groups.codes
+        )
         self._note(arrived)
         self._take_in(arrived)
+        if self._intake.groups is not None and self._intake.groups.has_grown:
+            self._forget_groups()
 
     def _move_time(self) -> None:
         self._take_in(None)
@@ -183,7 +198,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         newest = self._intake.newest
         _reject_out_of_bounds(self._waiting.values, self._waiting.streams, self._streams, [query])
         self._workload = after
-        self._executors.append(IncompleteExecutor([query], self._streams))
+        self._executors.append(self._executor([query]))
         if newest is not None:
             # Tuples at the newest position are still pending, so the new engine will process all of them.
             self._valid_from[query.name] = query.window.first_end_after(newest + query.window.size - 1)
@@ -212,8 +227,33 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         """
         return super().metrics()
 
+    def _executor(
+        self, queries: list[IncompleteTopK], lattice: Lattice | None = None
+    ) -> IncompleteExecutor | GroupExecutors:
+        kind = GroupExecutors if self._all_grouped or queries[0].groups else IncompleteExecutor
+        return kind(queries, self._streams, lattice)
+
+    def _forget_groups(self) -> int:
+        """Remove the groups without tuples that a window needs; return the number of those left.
+
+        On a count axis all groups are retained, because windows depend on the numbers of their tuples.
+        """
+        groups = self._intake.groups
+        if groups is None:
+            return 0
+        if self._intake.axis == "time":
+            used = np.zeros(groups.codes, bool)
+            used[self._waiting.groups] = True
+            for executor in self._executors:
+                if isinstance(executor, GroupExecutors):
+                    used[executor.groups] = True
+            groups.forget(used)
+        return len(groups)
+
     def _counters(self) -> dict[str, Any]:
+        grouped = {} if self._intake.groups is None else {"groups": self._forget_groups()}
         return {
+            **grouped,
             "over_limit": sum(executor.over_limit for executor in self._executors),
             "queries": self._by_query(lambda executor: [executor.metrics()] * len(executor.queries)),
             "streams": {
@@ -223,8 +263,10 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         }
 
     def _state(self) -> dict[str, Any]:
+        self._forget_groups()
         kind = pa.schema([] if self._object_kind is None else [("object", self._object_kind)])
         return {
+            **({"all_grouped": True} if self._all_grouped else {}),
             "lasts": self._lasts,
             "streams": self._streams,
             "object_kind": kind.serialize().to_pybytes(),
@@ -244,8 +286,9 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         # The order is that of the monitor's first query, which may have been removed since.
         self._streams = tuple(saved["streams"])
         queries = {query.name: query for query in self.queries}
+        self._all_grouped = saved.get("all_grouped", False)
         self._executors = [
-            IncompleteExecutor([queries[name] for name in lane["queries"]], self._streams, Lattice(*lane["lattice"]))
+            self._executor([queries[name] for name in lane["queries"]], Lattice(*lane["lattice"]))
             for lane in saved["lanes"]
         ]
         kinds = pa.ipc.read_schema(pa.py_buffer(saved["object_kind"]))
@@ -282,17 +325,17 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         """Pass tuples in their final order to every query and collect the answers."""
         keys, hashes = (_NONE, _NONE) if rows is None else self._known(rows.objects)
         positions, streams, values = (_NONE, _NONE, np.empty(0)) if rows is None else (rows[0], rows[2], rows[3])
-        found = list(
-            self._by_query(lambda executor: executor.advance(positions, keys, streams, values, hashes, clock)).values()
-        )
+        columns = (positions, keys, streams, values, hashes, clock, _NONE if rows is None else rows.groups)
+        found = list(self._by_query(lambda executor: executor.advance(*columns)).values())
         for place, query in enumerate(self.queries):
             if query.name in self._valid_from:
                 found[place] = from_end_on(found[place], self._valid_from[query.name])
         if any(one.ends.size for one in found):
             self._windows += sum(one.ends.size for one in found)
-            self._pending.append(answer_rows(found, self.queries, self._columns(), self._values))
+            groups = self._intake.groups
+            self._pending.append(answer_rows(found, self.queries, self._columns(), self._values, groups))
 
-    def _by_query(self, results: Callable[[IncompleteExecutor], Sequence[T]]) -> dict[str, T]:
+    def _by_query(self, results: Callable[[Any], Sequence[T]]) -> dict[str, T]:
         """Return the results of all executors by query, in the order of the queries."""
         found: dict[str, T] = {}
         for executor in self._executors:
@@ -300,7 +343,9 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         return {query.name: found[query.name] for query in self.queries}
 
     def _columns(self) -> pa.Schema:
-        return wanted_columns(self.queries, self._intake.position_kind, self._object_kind, self._lasts)
+        groups = self._intake.groups
+        kind = None if groups is None else groups.kind or pa.null()
+        return wanted_columns(self.queries, self._intake.position_kind, self._object_kind, self._lasts, kind)
 
     def _known(self, stored: pa.Array) -> tuple[Ints, Ints]:
         """Return the engine keys of objects, and hashes of their content if a query is approximate."""
@@ -331,10 +376,11 @@ def replay(
     streams: Any = None,
     values: Any = None,
     *,
+    groups: Any = None,
     time: str | None = None,
     id: str | None = None,  # noqa: A002 - the name that Spark's calls have for it
 ) -> Any:
-    """Return all answers over a stream in memory: ``query, time, rank, object, score``.
+    """Return all answers over a stream in memory: ``query, [group,] time, rank, object, score``.
 
     The columns ``best`` and ``sure`` exist if a query has `intervals`, ``exact`` if one is approximate. Queries without
     `streams` use those in the input, sorted by name.
@@ -347,7 +393,7 @@ def replay(
     >>> [table[name].to_pylist() for name in ("time", "object", "score", "best", "sure")]
     [[2, 2, 4, 4], [8, 7, 8, 7], [0.9, 0.5, 0.9, 0.6], [1.9, 1.5, 1.9, 0.6], [True, True, True, False]]
     """
-    arrays = {"objects": objects, "streams": streams, "values": values}
+    arrays = {"objects": objects, "streams": streams, "values": values, "groups": groups}
     if (found := replayed(queries, positions, arrays, time=time, id_=id)) is not None:
         return found
     workload = of_family(queries, IncompleteTopK, "skyband.incomplete.replay")
@@ -355,7 +401,7 @@ def replay(
     if any(one.streams is None for one in workload):
         names = stream_names(streams)
         workload = Workload([_with_streams(one, names) if one.streams is None else one for one in workload])
-    return Monitor(workload)._replayed(positions, objects, streams, values)
+    return Monitor(workload)._replayed(positions, objects, streams, values, groups=groups)
 
 
 def _with_streams(query: IncompleteTopK, streams: tuple[str | int, ...]) -> IncompleteTopK:

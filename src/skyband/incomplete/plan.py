@@ -22,6 +22,7 @@ class IncompleteScan(NamedTuple):
     value: str | None
     where: str | None
     places: tuple[int, ...]
+    partition_by: tuple[str, ...] = ()
 
 
 def scans_of(queries: Sequence[IncompleteTopK]) -> tuple[IncompleteScan, ...]:
@@ -33,7 +34,8 @@ def scans_of(queries: Sequence[IncompleteTopK]) -> tuple[IncompleteScan, ...]:
     >>> [scan.places for scan in scans_of([low, high])]
     [(0, 1)]
     """
-    return tuple(IncompleteScan(*read, places) for read, places in places_by(IncompleteTopK.scan_key, queries).items())
+    found = places_by(IncompleteTopK.scan_key, queries)
+    return tuple(IncompleteScan(*read[:4], places, *read[4:]) for read, places in found.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +48,7 @@ class IncompletePlan(ShardPlan):
     queries: tuple[IncompleteTopK, ...]  # with `streams` set
     shards: int
     refuse_late: bool
+    groups: tuple[tuple[str, ...], ...] = ()  # per scan: its group columns, as answers name them
     delay: int = 0  # lag of the watermark behind the newest row, in microseconds
 
     @property
@@ -57,3 +60,8 @@ class IncompletePlan(ShardPlan):
     def scans(self) -> tuple[IncompleteScan, ...]:
         """The queries by scan."""
         return scans_of(self.queries)
+
+    @cached_property
+    def group_columns(self) -> tuple[str, ...]:
+        """The distinct group columns of all scans, which are the group columns of an answer."""
+        return tuple(dict.fromkeys(name for names in self.groups for name in names))

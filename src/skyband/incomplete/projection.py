@@ -12,7 +12,7 @@ from skyband.incomplete.reducer import ID, TIME, columns_of
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest, answer_fields
-from skyband.sharding.row_source import RowSource
+from skyband.sharding.row_source import RowSource, plain
 
 __all__ = ["declared", "project", "taken", "with_streams"]
 
@@ -89,6 +89,8 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest, stream: Any
             source.filtered(value, query.where, query),
         )
         columns |= dict(zip(columns_of(number), parts, strict=True))
+        groups = source.groups(scan.partition_by, query)
+        columns |= {name: source.without_nan(column) for name, column in groups.items()}
     kinds = {source.described(source.kind_of(columns[columns_of(number)[0]])) for number in range(len(scans))}
     if len(kinds) > 1:
         raise InvalidQueryError(
@@ -99,6 +101,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest, stream: Any
         queries=queries,
         shards=request.shards,
         refuse_late=request.refuse_late,
+        groups=tuple(tuple(map(plain, source.spelled(scan.partition_by))) for scan in scans),
         delay=request.delay,
         output=request.output,
         old_scores=request.old_scores,
@@ -107,11 +110,13 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest, stream: Any
         "time": source.kind_of(at) if queries[0].axis == "time" else WHOLE,
         "object": source.kind_of(columns[columns_of(0)[0]]),
     }
-    fields = answer_fields(request.columns(_SCHEMA), own, wanted=optional_columns(queries))
+    grouped = {name: source.kind_of(columns[name]) for name in plan.group_columns}
+    fields = answer_fields(request.columns(_SCHEMA), own, groups=grouped, wanted=optional_columns(queries))
+    shown = {plain(name): name for scan in scans for name in source.spelled(scan.partition_by)}
     return Projection(
         columns=columns,
         plan=plan,
         fields=fields,
-        names=tuple(name for name, _ in fields),
+        names=tuple(shown.get(name, name) for name, _ in fields),
         checked=tuple(columns),
     )

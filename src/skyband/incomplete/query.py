@@ -15,6 +15,7 @@ from skyband.queries.fields import (
     Axis,
     as_number,
     checked_choice,
+    checked_columns,
     checked_expression,
     checked_flag,
     checked_k,
@@ -44,6 +45,8 @@ METHODS = {
     "miss some objects",
     "expected-scores": "early aggregation with expected scores, probability times bound: the published approximation",
 }
+# Fields that states and journals contain only if they are set, so that those of other queries are as before.
+_OPTIONAL = ("partition_by",)
 APPROXIMATE = ("approximate", "expected-scores")  # methods with sketches, without a ledger
 
 
@@ -67,6 +70,9 @@ class IncompleteTopK(Query):
     object, stream, value, where
         SQL expressions for the object id, the stream name, the attribute value and a filter.
         `skyband.incomplete.replay` and `skyband.incomplete.Monitor` take these as arrays and need none of them.
+    partition_by
+        SQL expressions for the groups: each group has its own ranking, and its own windows over the last tuples. An
+        object in two groups is two objects. In process, groups are passed as an array (``groups=``).
     streams
         The names of all streams. `skyband.incomplete.replay` defaults to those in the input.
     aggregate, weights
@@ -113,6 +119,7 @@ class IncompleteTopK(Query):
     stream: str | None = None
     value: str | None = None
     where: str | None = None
+    partition_by: Iterable[str] = ()
     streams: Iterable[str | int] | None = None
     aggregate: Monotone | str = "sum"
     weights: Mapping[Any, float] | Iterable[tuple[str | int, float]] | None = None
@@ -159,6 +166,7 @@ class IncompleteTopK(Query):
                 "stream": checked_expression("stream", self.stream),
                 "value": checked_expression("value", self.value),
                 "where": checked_expression("where", self.where),
+                "partition_by": checked_columns(self.partition_by),
                 "streams": streams,
                 "aggregate": aggregate,
                 "weights": weights,
@@ -172,6 +180,15 @@ class IncompleteTopK(Query):
             }
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as plain values for JSON; ``IncompleteTopK(**query.to_dict())`` is the same query.
+
+        >>> import skyband as sb
+        >>> sb.IncompleteTopK(k=1, size=9, partition_by="region").to_dict()["partition_by"]
+        ['region']
+        """
+        return {name: value for name, value in super().to_dict().items() if value or name not in _OPTIONAL}
+
     def to_sql(self, *, named: bool = False) -> str | None:
         """Return the query as one line of SQL; None if it has no object or no value.
 
@@ -183,9 +200,10 @@ class IncompleteTopK(Query):
             return None
         return writer.write_incomplete(self.to_dict(), named=named)
 
-    def scan_key(self) -> tuple[str | None, str | None, str | None, str | None]:
-        """Return the fields that must be equal for queries to read the same tuples."""
-        return self.object, self.stream, self.value, self.where
+    def scan_key(self) -> tuple[Any, ...]:
+        """Return the fields that must be equal for queries to read the same tuples of the same groups."""
+        read = (self.object, self.stream, self.value, self.where)
+        return (*read, self.groups) if self.groups else read
 
     @property
     def shares(self) -> bool:

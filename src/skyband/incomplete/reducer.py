@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.data.arrow import one
+from skyband.data.group_key import GROUP, packed_groups
 from skyband.errors import InvalidInputError, UnknownNameError
 from skyband.incomplete.arrivals import out_of_bounds
 from skyband.incomplete.plan import IncompletePlan, IncompleteScan
@@ -73,17 +74,18 @@ def _tuples(
         own = codes if query.streams == places[0].streams else _stream_codes(query, streams)
         _reject_out_of_bounds(query, own[whole], numbers[whole])
     rows = pa.array(np.flatnonzero(whole))
-    tuples = pa.table(
-        {
-            "told": pa.array(np.full(len(rows), number), pa.int32()),
-            "position": pa.array(positions[whole]),
-            "id": one(table[ID]).take(rows),
-            "object": objects.take(rows),
-            "stream": pa.array(codes[whole]),
-            "value": pa.array(numbers[whole]),
-        }
-    )
-    return tuples, unfiltered & ~whole
+    tuples = {
+        "told": pa.array(np.full(len(rows), number), pa.int32()),
+        "position": pa.array(positions[whole]),
+        "id": one(table[ID]).take(rows),
+        "object": objects.take(rows),
+        "stream": pa.array(codes[whole]),
+        "value": pa.array(numbers[whole]),
+    }
+    if plan.group_columns:
+        columns = [one(table[name]).take(rows) for name in plan.groups[number]]
+        tuples[GROUP] = packed_groups(columns) if columns else pa.nulls(len(rows), pa.binary())
+    return pa.table(tuples), unfiltered & ~whole
 
 
 def _reject_out_of_bounds(query: IncompleteTopK, codes: Any, numbers: Any) -> None:
@@ -107,5 +109,14 @@ def _stream_codes(query: IncompleteTopK, streams: pa.Array) -> Any:
 
 
 def _homes(plan: IncompletePlan, tuples: pa.Table) -> Any:
-    grouping = group_rows(tuples, ["object"])
-    return shard_of_groups(tuples, ["object"], grouping, plan.shards)[grouping.codes]
+    """Return the shard of each tuple: that of its group, or of its object if the scan has no groups."""
+    homes = _shards_by(plan, tuples, "object")
+    if plan.group_columns:
+        grouped = one(tuples[GROUP]).is_valid().to_numpy(zero_copy_only=False)
+        homes = np.where(grouped, _shards_by(plan, tuples, GROUP), homes)
+    return homes
+
+
+def _shards_by(plan: IncompletePlan, tuples: pa.Table, column: str) -> Any:
+    grouping = group_rows(tuples, [column])
+    return shard_of_groups(tuples, [column], grouping, plan.shards)[grouping.codes]

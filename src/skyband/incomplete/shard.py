@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.data.arrow import one
+from skyband.data.group_key import GROUP
 from skyband.errors import SnapshotError
 from skyband.incomplete.monitor import Monitor
 from skyband.incomplete.plan import IncompletePlan
@@ -60,6 +61,10 @@ class IncompleteShard(OrderedShard):
         return _Group(Monitor(queries, lasts=True, computed=True), places)
 
     @property
+    def owner_columns(self) -> Sequence[str]:
+        return (GROUP,) if self.plan.group_columns else ()
+
+    @property
     def candidates(self) -> int:
         return sum(group.monitor.candidates for group in self.groups)
 
@@ -89,15 +94,18 @@ class IncompleteShard(OrderedShard):
         on_time = self.plan.axis == "time"
         if tuples is not None and tuples.num_rows:
             # Stream numbers are places in the streams of the first query of the scan.
-            first = next(scan.places[0] for scan in self.plan.scans if group.places[0] in scan.places)
-            names = pa.array(list(self.plan.queries[first].streams or ()))
+            scan = next(scan for scan in self.plan.scans if group.places[0] in scan.places)
+            names = pa.array(list(self.plan.queries[scan.places[0]].streams or ()))
             columns = (one(tuples["object"]), names.take(one(tuples["stream"])), one(tuples["value"]))
-            group.monitor.push(one(tuples["position"]) if on_time else None, *columns)
+            groups = one(tuples[GROUP]) if scan.partition_by else None
+            group.monitor.push(one(tuples["position"]) if on_time else None, *columns, groups=groups)
         if on_time:
             group.monitor.advance_to(self.clock)
 
     def _answers(self, group: _Group) -> pa.Table:
         table = group.monitor.answers()
+        if self.plan.group_columns and GROUP not in table.column_names:
+            table = table.append_column(GROUP, pa.nulls(table.num_rows, pa.binary()))
         kept = np.ones(table.num_rows, bool)
         places = np.zeros(table.num_rows, np.int32)
         for place in group.places:
@@ -161,14 +169,18 @@ def _without_filter(query: IncompleteTopK) -> IncompleteTopK:
 
 
 def merged(plan: IncompletePlan, tables: Sequence[pa.Table]) -> pa.Table:
-    """Merge the answers of all shards: the top k per query and time, by score, then last seen, then object."""
-    table = pa.concat_tables(tables)
+    """Merge the answers of all shards: the top k per query, time and group, by score, then last seen, then object."""
+    table = pa.concat_tables(tables, promote_options="default")
     order = [("time", "ascending"), ("place", "ascending")]
+    order += [(GROUP, "ascending")] if plan.group_columns else []
     order += [(name, "descending") for name in ("score", "last", "object")]
     table = table.take(pc.sort_indices(table, order))
     moments, places = table["time"].to_numpy(), table["place"].to_numpy()
     first = np.ones(table.num_rows, bool)
     first[1:] = (moments[1:] != moments[:-1]) | (places[1:] != places[:-1])
+    if plan.group_columns:
+        groups = one(table[GROUP]).dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+        first[1:] |= groups[1:] != groups[:-1]
     begins = np.flatnonzero(first)
     ranks = np.arange(table.num_rows) - np.repeat(begins, np.diff(begins, append=table.num_rows)) + 1
     ks = np.array([query.k for query in plan.queries])

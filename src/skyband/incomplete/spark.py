@@ -125,8 +125,11 @@ def _union(request: ProjectionRequest, frames: Mapping[Any, DataFrame]) -> tuple
 
 
 def _shards(request: Request, queries: tuple[IncompleteTopK, ...], df: DataFrame) -> int:
-    """Return the number of shards: 1 for count windows and intervals, which need all objects in one place."""
-    together = queries[0].axis == "count" or any(query.intervals for query in queries)
+    """Return the number of shards: 1 for count windows and intervals, which need all objects in one place.
+
+    With groups, all objects of a group are in one shard, which is enough for intervals.
+    """
+    together = queries[0].axis == "count" or any(query.intervals and not query.groups for query in queries)
     shards = shards_for(request, df, 1 if together else MOST_SHARDS)
     if together and shards > 1:
         raise UnsupportedError(

@@ -24,7 +24,6 @@ _SHAPE = (
 )
 _SHARED = ("STREAM", "WEIGHTS")  # with uncertain streams
 _FOREIGN = {
-    "partition_by": ("groups", "filter the rows with WHERE, or include the group in the object"),
     "full_only": ("FULL WINDOWS ONLY", "remove it"),
     "ties": ("WITH TIES and RANK()", "of equal scores the object seen last ranks first"),
 }

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.data.answer_table import answer_table, arrow_schema, names_of_rows, ranks_of_rows
+from skyband.data.group_dictionary import GroupDictionary, ranks_of
 from skyband.data.key_dictionary import restored
 from skyband.incomplete.engine import ObjectAnswers
 from skyband.incomplete.query import APPROXIMATE, IncompleteTopK, optional_columns
@@ -24,9 +25,11 @@ def wanted_columns(
     position_kind: pa.DataType | None,
     object_kind: pa.DataType | None,
     lasts: bool,
+    group_kind: pa.DataType | None = None,
 ) -> pa.Schema:
-    """Return the schema of the answers, with the optional columns of the queries."""
-    columns = arrow_schema(_SCHEMA, {"time": position_kind, "object": object_kind}, wanted=optional_columns(queries))
+    """Return the schema of the answers, with the optional columns of the queries and the group."""
+    own = {"time": position_kind, "object": object_kind}
+    columns = arrow_schema(_SCHEMA, own, group=group_kind, wanted=optional_columns(queries))
     return columns.append(pa.field("last", position_kind or pa.int64())) if lasts else columns
 
 
@@ -35,15 +38,30 @@ def answer_rows(
     queries: Sequence[IncompleteTopK],
     wanted: pa.Schema,
     values_of: Callable[[Ints], pa.Array],
+    groups: GroupDictionary | None = None,
 ) -> pa.Table:
     """Return the answers of all queries as one table."""
     tables = [_rows(one, query, wanted, values_of) for one, query in zip(found, queries, strict=True)]
     table = pa.concat_tables(tables)
-    if len(queries) > 1:
-        times = np.concatenate([np.repeat(one.ends, one.counts) for one in found])
-        places = np.repeat(np.arange(len(tables)), [one.num_rows for one in tables])
-        table = table.take(np.lexsort([places, times]))
-    return table
+    if len(queries) == 1 and groups is None:
+        return table
+    times = np.concatenate([np.repeat(one.ends, one.counts) for one in found])
+    places = np.repeat(np.arange(len(tables)), [one.num_rows for one in tables])
+    if groups is None:
+        return table.take(np.lexsort([places, times]))
+    codes = np.concatenate([_codes(one) for one in found])
+    values, at = groups.values_of(codes)
+    at = np.where(codes < 0, -1, at)
+    group = values.take(pa.array(at, mask=at < 0))
+    table = table.set_column(1, wanted.field("group"), group.cast(wanted.field("group").type))
+    ranks = np.append(ranks_of(values), -1)[at]
+    return table.take(np.lexsort([ranks, places, times]))
+
+
+def _codes(found: ObjectAnswers) -> Ints:
+    """Return the group of each row, -1 for a query without groups."""
+    groups = found.groups if found.groups.size else np.full(found.counts.size, -1)
+    return np.repeat(groups, found.counts)
 
 
 def _rows(

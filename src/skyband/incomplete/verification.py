@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from skyband.incomplete.brute_force import TUPLE, answers_of
+from skyband.incomplete.brute_force import TUPLE, answers_of, group_name
 from skyband.incomplete.query import IncompleteTopK
 from skyband.queries.workload import Workload
 from skyband.spark.expressions import quoted
@@ -20,9 +20,17 @@ __all__ = ["by_brute_force"]
 
 
 def by_brute_force(rows: DataFrame, workload: Workload[IncompleteTopK], *, time: str, id_: str | None) -> DataFrame:
-    """Return all answers: query, time, rank, object and score."""
+    """Return all answers: query, groups, time, rank, object and score."""
     bound = pa.timestamp("us", "UTC" if isinstance(rows.schema[time].dataType, st.TimestampType) else None)
-    found = pa.concat_tables([answers_of(_tuples(rows, query, time, id_), query, bound) for query in workload])
+    tables = [_tuples(rows, query, time, id_) for query in workload]
+    kinds = {
+        name: table.schema.field(group_name(place)).type
+        for table, query in zip(tables, workload, strict=True)
+        for place, name in enumerate(query.groups)
+    }
+    found = pa.concat_tables(
+        [answers_of(table, query, bound, kinds) for table, query in zip(tables, workload, strict=True)]
+    )
     return rows.sparkSession.createDataFrame(found)
 
 
@@ -37,4 +45,6 @@ def _tuples(rows: DataFrame, query: IncompleteTopK, time: str, id_: str | None) 
         sf.expr(str(query.stream)).cast("string"),
         sf.expr(str(query.value)).cast("double"),
     )
-    return kept.select(*(column.alias(name) for column, name in zip(columns, TUPLE, strict=True))).toArrow()
+    named = [column.alias(name) for column, name in zip(columns, TUPLE, strict=True)]
+    groups = [sf.expr(name).alias(group_name(place)) for place, name in enumerate(query.groups)]
+    return kept.select(*named, *groups).toArrow()

@@ -25,7 +25,6 @@ Feature = Literal[
     "late rows",  # returned to the caller
     "rejecting late rows",
     "frames by name",  # several data frames, one for each stream
-    "shards",  # state split into shards
     "resharding",  # stored state distributed over another number of shards
     "cost",  # of one more query
     "timeline",  # a plan that can be drawn
@@ -46,6 +45,7 @@ class Family:
     namespace: str  # the module with its `replay` and `Monitor`
     answers: AnswerSchema
     engines: str | None = None  # the module and attribute that list its algorithms or plans
+    whole_groups: bool = False  # whether shards need all rows of a group, so that queries without groups have one
     clauses: bool = False  # whether its module `sql` parses clauses that only its queries have
     lacks: Mapping[Feature, str] = field(default_factory=dict)  # unsupported features: the reason, and what to do
 
@@ -192,7 +192,8 @@ FAMILIES: dict[str, Family] = {
                 "timeline": _NO_PLAN,
                 "emission": f"{_MERGED}, and bounds of scores follow from the order of tuples, which late rows would "
                 f"change. {_IN_PROCESS}",
-                "session windows": "objects have no groups whose rows could follow each other.",
+                "session windows": "bounds of scores are compared by when their tuples leave the window, and a session's end "
+                "follows from tuples that have not arrived.",
                 "calendar windows": "what a score can still become is bounded for windows of one length.",
                 "several columns": "an object has one score and is in an answer once, and its bounds must not change "
                 "with time.",
@@ -209,15 +210,16 @@ FAMILIES: dict[str, Family] = {
                 identity=("id", "stream"),
             ),
             engines="schedules.METHODS",
+            whole_groups=True,
             clauses=True,
             lacks={
                 "frames by name": "they rank the rows of one data frame. Pass a union.",
-                "shards": "the probability of a rank depends on all tuples of the window. Omit shards=.",
-                "resharding": "they have one shard. Omit shards=.",
+                "resharding": "a shard stores the tuples of its groups in one table, so groups cannot move to another "
+                f"shard. {_KEEP_SHARDS}",
                 "cost": _NO_COST,
                 "emission": "a plan chooses the moments at which they are answered, and tuples of moments that have "
                 f"passed are dropped. {_IN_PROCESS}",
-                "session windows": "a plan chooses the moments of answers, which needs windows of one length.",
+                "session windows": "a plan chooses the moments of answers, and a session's end follows from its rows.",
                 "calendar windows": "a plan chooses the moments of answers, which needs windows of one length.",
                 "several columns": "probabilities of ranks depend on one score of each tuple.",
             },

@@ -135,7 +135,6 @@ def refuse_unsupported_request(request: Request) -> None:
         (request.late == "refuse", "rejecting late rows", f"late={request.late!r}"),
         (request.emission.given is not None, "emission", str(request.emission.given)),
         (request.algorithm != "auto", "algorithm", f"algorithm={request.algorithm!r}"),
-        (request.shards not in (None, 1), "shards", f"shards={request.shards!r}"),
     ]
     for is_requested, feature, given in requested:
         if is_requested:

@@ -198,6 +198,8 @@ def write_incomplete(query: Mapping[str, Any], *, named: bool = False) -> str:
         parts.append(f"BOUNDS ({', '.join(each)})")
     elif tuple(query["bounds"]) != (0.0, 1.0):
         parts.append(f"BOUNDS ({', '.join(map(repr, query['bounds']))})")
+    if query.get("partition_by"):
+        parts.append(f"PARTITION BY {', '.join(map(expression, query['partition_by']))}")
     if query["occurrences"] != 1:
         parts.append(f"OCCURRENCES {str(query['occurrences']).upper()}")
     parts += _windows({**query, "slide": query["every"], "full_only": False})
@@ -248,6 +250,8 @@ def write_uncertain(query: Mapping[str, Any], *, named: bool = False) -> str:
     for field in ("where", "probability", "rule", "stream"):
         if query[field] is not None:
             parts.append(f"{field.upper()} {expression(query[field])}")
+    if query.get("partition_by"):
+        parts.append(f"PARTITION BY {', '.join(map(expression, query['partition_by']))}")
     parts += [f"OVER {span(query['size'])}", f"FREQUENCY {span(query['every'])}"]
     if query["semantics"] != "pk-topk":
         parts.append(f"SEMANTICS {query['semantics'].upper()}")

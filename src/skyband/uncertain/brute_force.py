@@ -9,7 +9,8 @@ without Spark, the evaluation of expressions over Arrow and the hash of a row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from skyband.queries.workload import Workload
 from skyband.uncertain.definitions import Criteria, UncertainTuple, close, criteria, definition, is_right
 from skyband.uncertain.query import OWN_COLUMNS, UncertainTopK
 
-__all__ = ["TUPLE", "answer_kinds", "by_moments", "judged"]
+__all__ = ["TUPLE", "answer_kinds", "by_moments", "group_kinds", "group_name", "judged"]
 
 TUPLE = ("at", "id", "score", "probability", "rule", "stream")  # the columns of tuples
 _NEVER_EMPTY = ("pk-topk", "global-topk", "u-kranks", "u-topk", "expected-rank")
@@ -40,13 +41,25 @@ class _Row(NamedTuple):
     stream: Any
 
 
-def answer_kinds(workload: Workload[Any], time: pa.DataType, id_: pa.DataType, stream: pa.DataType) -> pa.Schema:
-    """Return the columns of answers that are compared, with the types of the time, the id and the stream."""
+def group_name(place: int) -> str:
+    """Return the name of a group column beside the columns `TUPLE`."""
+    return f"group_{place}"
+
+
+def answer_kinds(
+    workload: Workload[Any],
+    time: pa.DataType,
+    id_: pa.DataType,
+    stream: pa.DataType,
+    groups: Mapping[str, pa.DataType],
+) -> pa.Schema:
+    """Return the columns of answers that are compared, with the types of the time, the id, the stream and the groups."""
     meanings = {query.semantics for query in workload}
     fields = [("query", pa.string()), ("time", time), ("rank", pa.int64()), ("id", id_), ("score", pa.float64())]
     fields.append(("probability", pa.float64()))
     fields += [(name, pa.float64()) for name, semantics in OWN_COLUMNS.items() if semantics in meanings]
-    return pa.schema(fields + ([("stream", stream)] if any(query.stream for query in workload) else []))
+    fields += [("stream", stream)] if any(query.stream for query in workload) else []
+    return pa.schema([*fields, *groups.items()])
 
 
 def tuples_of(rows: pa.Table, query: UncertainTopK, time: str, id_: str | None) -> pa.Table:
@@ -61,7 +74,17 @@ def tuples_of(rows: pa.Table, query: UncertainTopK, time: str, id_: str | None) 
 
     score, chance = (computed(text).cast(pa.float64(), safe=False) for text in (query.by, query.probability))
     columns = (one(rows[time]).cast(pa.int64()), one(rows["__skyband_id"]), score, chance)
-    return pa.table(dict(zip(TUPLE, (*columns, computed(query.rule), computed(query.stream)), strict=True)))
+    named = dict(zip(TUPLE, (*columns, computed(query.rule), computed(query.stream)), strict=True))
+    return pa.table(named | {group_name(place): computed(name) for place, name in enumerate(query.groups)})
+
+
+def group_kinds(tables: Sequence[pa.Table], workload: Workload[Any]) -> dict[str, pa.DataType]:
+    """Return the group columns of all queries with their types; `tables` have the tuples of each query."""
+    return {
+        name: table.schema.field(group_name(place)).type
+        for table, query in zip(tables, workload, strict=True)
+        for place, name in enumerate(query.groups)
+    }
 
 
 def by_moments(
@@ -72,7 +95,8 @@ def by_moments(
     tables = [tuples_of(used, query, time, id_) for query in workload]
     streams = [table["stream"].type for table, query in zip(tables, workload, strict=True) if query.stream]
     at = rows.schema.field(time).type if workload.axis == "time" else pa.int64()
-    kinds = answer_kinds(workload, at, tables[0]["id"].type, streams[0] if streams else pa.null())
+    groups = group_kinds(tables, workload)
+    kinds = answer_kinds(workload, at, tables[0]["id"].type, streams[0] if streams else pa.null(), groups)
     return (kinds.empty_table() if found is None else judged(tables, workload, found)), kinds
 
 
@@ -81,18 +105,26 @@ def judged(tables: Sequence[pa.Table], workload: Workload[Any], found: pa.Table)
 
     `tables` have the tuples of each query, in any order.
     """
-    moments = one(found["time"]).cast(pa.int64())
     expected: list[dict[str, Any]] = []
+    unknown = dict.fromkeys(found.column_names)
     for table, query in zip(tables, workload, strict=True):
-        mine = pc.equal(found["query"], query.name)
-        answers: dict[int, list[_Row]] = {}
-        order = found.filter(mine).sort_by([("time", "ascending"), ("rank", "ascending")])
-        times = moments.filter(one(mine)).sort().to_pylist()
+        order = found.filter(pc.equal(found["query"], query.name))
+        order = order.sort_by([("time", "ascending"), ("rank", "ascending")])
+        answers: dict[tuple[Any, ...], dict[int, list[_Row]]] = defaultdict(dict)
+        times = one(order["time"]).cast(pa.int64()).to_pylist()
         names = [name for name in _Row._fields if name in order.column_names]
-        for at, values in zip(times, order.select(names).to_pylist(), strict=True):
-            answers.setdefault(at, []).append(_Row(**{**dict.fromkeys(_Row._fields), **values}))
-        for at, rows in _expected(_in_order(table, query), query, answers):
-            expected += [{"query": query.name, "time": at, "rank": rank, **row._asdict()} for rank, row in rows]
+        owners = _groups_of([order[name] for name in query.groups], order.num_rows)
+        for at, owner, values in zip(times, owners, order.select(names).to_pylist(), strict=True):
+            answers[owner].setdefault(at, []).append(_Row(**{**dict.fromkeys(_Row._fields), **values}))
+        by_group: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+        columns = [table[group_name(place)] for place in range(len(query.groups))]
+        for row, owner in enumerate(_groups_of(columns, table.num_rows)):
+            by_group[owner].append(row)
+        for owner in [*by_group, *(other for other in answers if other not in by_group)]:
+            mine = _in_order(table.take(pa.array(by_group.get(owner, []), pa.int64())), query)
+            named = {"query": query.name, **dict(zip(query.groups, owner, strict=True))}
+            for at, rows in _expected(mine, query, answers.get(owner, {})):
+                expected += [{**unknown, **named, "time": at, "rank": rank, **row._asdict()} for rank, row in rows]
     kind = found.schema.field("time").type
     columns = {}
     for field in found.schema:
@@ -103,13 +135,26 @@ def judged(tables: Sequence[pa.Table], workload: Workload[Any], found: pa.Table)
     return pa.table(columns, schema=found.schema)
 
 
+def _groups_of(columns: Sequence[pa.ChunkedArray], rows: int) -> list[tuple[Any, ...]]:
+    """Return the group of each row; NaN is null."""
+    if not columns:
+        return [()] * rows
+    values = [
+        pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        if pa.types.is_floating(column.type)
+        else column
+        for column in columns
+    ]
+    return list(zip(*(column.to_pylist() for column in values), strict=True))
+
+
 def _in_order(table: pa.Table, query: UncertainTopK) -> list[UncertainTuple]:
     """Return the tuples with a time and a score in stream order: of equal scores, later ones are better."""
     score = pc.if_else(pc.is_nan(table["score"]), pa.scalar(None, pa.float64()), table["score"])
     table = table.filter(pc.and_(table["at"].is_valid(), score.is_valid()))
     keys = [(name, "ascending") for name in ("at", "id", "score", "probability")]
     table = table.take(pc.sort_indices(table, keys))
-    found = [UncertainTuple(**row) for row in table.to_pylist()]
+    found = [UncertainTuple(**row) for row in table.select(TUPLE).to_pylist()]
     if query.ascending:
         found = [one._replace(score=0.0 - one.score) for one in found]
     return found if query.axis == "time" else [one._replace(at=place) for place, one in enumerate(found)]

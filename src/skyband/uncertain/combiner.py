@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.data.arrow import one
+from skyband.data.group_key import GROUP
 from skyband.sharding.envelope import Envelope
 from skyband.sharding.rows import positions_of
 from skyband.uncertain.plan import UncertainPlan
-from skyband.uncertain.reducer import UncertainNote, newest_of_streams, possible_answers
+from skyband.uncertain.reducer import UncertainNote, newest_of_streams, possible_answers, separated
 from skyband.windows import ALWAYS
 
 __all__ = ["reduce_again"]
@@ -32,9 +33,11 @@ def reduce_again(plan: UncertainPlan, envelope: Envelope) -> Envelope:
         rows = np.flatnonzero(classes == number)
         if cut is None or not rows.size:
             continue
-        found = possible_answers(cut, positions[rows], scores[rows], chances[rows], ruled[rows])
+        groups = one(table[GROUP]).take(pa.array(rows)) if plan.group_columns else None
+        at, unit = separated(positions[rows], cut.unit, groups)
+        found = possible_answers(cut._replace(unit=unit), at, scores[rows], chances[rows], ruled[rows])
         if plan.streams[number] is not None and not found.all():
-            found |= newest_of_streams(cut.unit, positions[rows], one(table["stream"]).take(pa.array(rows)))
+            found |= newest_of_streams(unit, at, one(table["stream"]).take(pa.array(rows)))
         kept[rows] = found
         newest_cut[number] = max(newest_cut[number], int(positions[rows[~found]].max(initial=ALWAYS)))
     table = table if kept.all() else table.filter(pa.array(kept))

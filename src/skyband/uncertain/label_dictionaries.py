@@ -18,6 +18,7 @@ from skyband.uncertain.kernels.rule_sums import HEAD, TAIL, UNITS, RuleLedger
 __all__ = ["RuleDictionary", "StreamDictionary", "checked_labels"]
 
 _FEW = 1024
+_LEAST = 16  # of the rules of a group
 _LIMIT = int((1 + SLACK) * UNITS)
 
 
@@ -114,12 +115,14 @@ class StreamDictionary:
 class RuleDictionary:
     """Dictionary of the rule labels of the newest window. `in_use` returns the codes of held tuples."""
 
-    def __init__(self, size: int, in_use: Any) -> None:
+    def __init__(self, size: int, in_use: Any, *, few: bool = False) -> None:
+        self._room = _LEAST if few else _FEW
+        self._before = (0, 0)  # the bounds of the ledger before the last call of `enter`
         self._size = size
         self._in_use = in_use
         self._kind: pa.DataType | None = None
         self._book = KeyDictionary(self._unused)
-        self._ledger: RuleLedger = rule_sums.empty_ledger(_FEW, _FEW)
+        self._ledger: RuleLedger = rule_sums.empty_ledger(self._room, self._room)
 
     def __len__(self) -> int:
         """Return the number of tuples kept to compute the probability sums of rules."""
@@ -135,6 +138,7 @@ class RuleDictionary:
         """
         rows = positions.size
         codes = np.full(rows, -1)
+        self._before = self._bounds
         if column is None:
             return codes
         found = labels(column)
@@ -150,12 +154,21 @@ class RuleDictionary:
         mine = stored.take(pa.array(ruled))
         codes[ruled] = self._book.slots_of(mine)
         self._reserve(ruled.size)
+        self._before = self._bounds
         units = np.rint(probabilities[ruled] * UNITS).astype(np.int64)
         wrong = int(rule_sums.admit(self._ledger, self._size, positions[ruled], codes[ruled], units, _LIMIT))
         if wrong >= 0:
             self._reject(wrong, mine, codes[ruled], positions[ruled], probabilities[ruled], kind)
         self._kind = self._kind or found.kind
         return codes
+
+    def withdraw(self) -> None:
+        """Undo the last call of `enter`."""
+        rule_sums.withdraw(self._ledger, *self._before)
+
+    @property
+    def _bounds(self) -> tuple[int, int]:
+        return int(self._ledger.registers[HEAD]), int(self._ledger.registers[TAIL])
 
     def state(self) -> dict[str, Any]:
         """Return the state for `load`."""
@@ -205,7 +218,7 @@ class RuleDictionary:
         ledger, rules = self._ledger, self._book.slots
         if int(ledger.registers[TAIL]) + more > ledger.positions.size:
             live = slice(int(ledger.registers[HEAD]), int(ledger.registers[TAIL]))
-            fresh = rule_sums.empty_ledger(2 * (len(self) + more) + _FEW, 0)
+            fresh = rule_sums.empty_ledger(2 * (len(self) + more) + self._room, 0)
             for new, old in zip(fresh[:3], ledger[:3], strict=True):
                 new[: len(self)] = old[live]
             fresh.registers[TAIL] = len(self)

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 from skyband.data.answer_table import answer_table, arrow_schema
 from skyband.data.arrow import from_bytes, to_bytes
 from skyband.data.columns import position_column, refuse_other_lengths, score_column
+from skyband.data.key_dictionary import key_column
 from skyband.data.validation import Batch
-from skyband.errors import UnsupportedError
+from skyband.errors import InvalidInputError, UnsupportedError
 from skyband.kernels.stream import Floats, Ints
 from skyband.local.frames import refuse_missing_arrays
 from skyband.local.replay import replayed
@@ -24,8 +25,15 @@ from skyband.queries.fields import checked_choice
 from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
 from skyband.uncertain.columns import probability_column
+from skyband.uncertain.group_tuples import GroupTuples
 from skyband.uncertain.label_dictionaries import RuleDictionary, StreamDictionary
-from skyband.uncertain.query import UncertainTopK, checked_epsilon, require_one_order, require_one_size
+from skyband.uncertain.query import (
+    UncertainTopK,
+    checked_epsilon,
+    require_one_grouping,
+    require_one_order,
+    require_one_size,
+)
 from skyband.uncertain.retention import negligible_for, retention_of
 from skyband.uncertain.run_clock import RunClock
 from skyband.uncertain.schedules import PLANS, Execution, Schedule
@@ -106,11 +114,14 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         workload = self._checked(queries, computed)
         super().__init__(workload.axis, computed=computed)
         self._epsilon = checked_epsilon(epsilon)
-        self._times = Timetable(workload, checked_choice("plan", plan, PLANS), since)
+        grouped = any(query.groups for query in workload)
+        self._times = Timetable(workload, checked_choice("plan", plan, PLANS), since, aligned=grouped)
+        self._groups: dict[int, GroupTuples] = {}  # by code; without groups, the store has all tuples
+        self._past = {"dropped": 0}  # what removed groups have counted
         self._size = self._times.size
         self._store = TupleStore()
         self._rules = RuleDictionary(self._size, lambda: self._store.rules_in_use)
-        self._streams = StreamDictionary(lambda: self._store.streams_in_use)
+        self._streams = StreamDictionary(self._streams_in_use)
         self._expected = self._valued = self._ranks_streams = False  # whether answers have these columns
         self._widen()
         self._fresh: list[Part] = []
@@ -146,12 +157,14 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         >>> monitor.next_time
         20000000
         """
-        return self._times.next_time if len(self._store) else None
+        if self._intake.axis == "count" and self._is_grouped:
+            return None  # each group has its own numbers
+        return self._times.next_time if self.candidates else None
 
     @property
     def candidates(self) -> int:
         """Number of tuples held."""
-        return len(self._store)
+        return len(self._store) + sum(len(group.store) for group in self._groups.values())
 
     def push(
         self,
@@ -161,6 +174,8 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         rules: Any = None,
         ids: Any = None,
         streams: Any = None,
+        *,
+        groups: Any = None,
     ) -> None:
         """Process the next tuples. A rejected push changes nothing.
 
@@ -179,14 +194,17 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
             Values of any ordered type. The default is the row number.
         streams
             The stream label of each tuple. Required while a query ranks streams.
+        groups
+            One value per tuple. Each group has separate windows, rules and answers. Null and NaN are one group.
         """
         self._refuse_after_end()
         refuse_missing_arrays(positions, scores=scores, probabilities=probabilities)
+        self._refuse_missing_groups(groups)
         keys = score_column(scores)
         keys = 0.0 - keys if self._ascending else keys  # without -0.0
         given = {"positions": positions, "probabilities": probabilities, "rules": rules, "ids": ids, "streams": streams}
-        refuse_other_lengths(keys.size, "scores", **given)
-        checked = self._intake.check(positions, keys, ids, None)
+        refuse_other_lengths(keys.size, "scores", groups=groups, **given)
+        checked = self._intake.check(positions, keys, ids, groups)
         kept = _kept(keys, checked, positions)
         there = None
         if kept is not None:
@@ -195,6 +213,9 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         chances = probability_column(probabilities, there)
         chances = chances if kept is None else chances[kept]
         places = checked.positions if self._intake.axis == "time" else _numbers(self._intake.objects, checked)
+        if checked.groups is not None:
+            self._push_groups(checked, checked.groups.codes, kept, places, chances, rules, streams, ids is None)
+            return
         labels = self._streams.check(streams, self._needs_stream(keys.size, kept, places))
         codes = self._rules.enter(rules, kept, places, chances, checked.position_kind)
         self._intake.adopt(checked)
@@ -204,6 +225,93 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         )
         self._store.add(rows, in_order=ids is None or self._intake.axis == "count")
         self._move_time()
+
+    def _push_groups(
+        self,
+        checked: Batch,
+        codes: Ints,
+        kept: Ints | None,
+        places: Ints,
+        chances: Floats,
+        rules: Any,
+        streams: Any,
+        unnamed: bool,
+    ) -> None:
+        """Take in valid tuples of several groups. The probabilities of all rules are checked before a tuple is stored."""
+        rows = checked.scores.size
+        labels = self._streams.check(streams, self._needs_stream(checked.rows, kept, places))
+        labelled = None if rules is None else key_column(rules, "rules").stored
+        if labelled is not None and kept is not None:
+            labelled = labelled.take(pa.array(kept))
+        order = np.argsort(codes, kind="stable")
+        split = np.flatnonzero(np.diff(codes[order])) + 1
+        parts = {int(codes[part[0]]): part for part in np.split(order, split)} if rows else {}
+        on_time = self._intake.axis == "time"
+        if not on_time:
+            for code, part in parts.items():
+                begin = self._groups[code].objects if code in self._groups else 0
+                places[part] = np.arange(begin, begin + part.size)
+        ruled = np.full(rows, -1)
+        entered: list[GroupTuples] = []
+        fresh = {code: self._new_group() for code in parts if code not in self._groups}
+        try:
+            for code, part in parts.items():
+                group = fresh.get(code) or self._groups[code]
+                mine = None if labelled is None else labelled.take(pa.array(part))
+                ruled[part] = group.enter_rules(mine, places[part], chances[part], checked.position_kind)
+                entered.append(group)
+        except InvalidInputError:
+            for group in entered:
+                group.withdraw_rules()
+            raise
+        if not self._is_grouped:  # no query has partition_by, so the groups apply to all of them
+            self._times = Timetable(self._workload, self._times.method, self._times.since, aligned=True)
+        self._intake.adopt(checked)
+        self._groups |= fresh
+        if on_time:
+            self._times.begin(self._intake.first)
+        columns = TupleRows(
+            places, checked.scores, chances, ruled, self._streams.enter(labels, kept, places), _ids(checked)
+        )
+        for code, part in parts.items():
+            group = self._groups[code]
+            group.store.add(TupleRows._make(column[part] for column in columns), in_order=unnamed or not on_time)
+            group.objects += part.size
+            group.newest = int(places[part[-1]])
+            if group.times is not None:
+                group.times.begin(0)
+        self._move_time()
+        if self._intake.groups is not None and self._intake.groups.has_grown:
+            self._forget_groups()
+
+    @property
+    def _is_grouped(self) -> bool:
+        return self._times.aligned
+
+    def _new_group(self) -> GroupTuples:
+        times = None
+        if self._intake.axis == "count":
+            times = Timetable(self._workload, self._times.method, aligned=True)
+        return GroupTuples(self._size, times)
+
+    def _streams_in_use(self) -> Ints:
+        stores = [self._store, *(group.store for group in self._groups.values())]
+        return np.concatenate([store.streams_in_use for store in stores])
+
+    def _forget_groups(self) -> int:
+        """Remove the groups without tuples that a window needs; return the number of those left.
+
+        On a count axis all groups are retained, because windows depend on the numbers of their tuples.
+        """
+        known = self._intake.groups
+        if known is None:
+            return 0
+        if self._intake.axis == "time":
+            used = np.zeros(known.codes, bool)
+            used[list(self._groups)] = True
+            used[[part.group for part in self._fresh]] = True
+            known.forget(used)
+        return len(known)
 
     def _end(self, beyond: int) -> None:
         self._run_until(beyond)
@@ -224,6 +332,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         return super().add(query)
 
     def _add(self, query: UncertainTopK, after: Workload[UncertainTopK]) -> None:
+        self._refuse_grouped_counts(f"add({query.name!r})")
         self._reject_if_dropped(query)
         self._reject_if_unlabelled(query)
         self._change(after)
@@ -255,6 +364,8 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         known = {joining.query: joining for joining in self._times.joining}
         staying = [query for query in self.queries if query in wanted.queries]
         fresh = [query for query in wanted if query not in staying]
+        if fresh:
+            self._refuse_grouped_counts(f"a new query {fresh[0].name!r}")
         self._settle()
         self._times.method = plan or self._times.method
         if not staying:
@@ -293,11 +404,12 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
 
     def _counters(self) -> dict[str, Any]:
         return {
+            **({} if self._intake.groups is None else {"groups": self._forget_groups()}),
             "runs": self._runs,
             "cost": self._cost,
-            "remembered": len(self._rules),
-            "dropped": self._store.dropped,
-            "error_bound": self._store.error_bound,
+            "remembered": len(self._rules) + sum(group.remembered for group in self._groups.values()),
+            "dropped": self._past["dropped"] + sum(store.dropped for store in self._stores),
+            "error_bound": max(store.error_bound for store in self._stores),
             "seconds": self._clock.seconds,
             "throughput": self._clock.throughput,
             "latency": self._clock.latency,
@@ -311,16 +423,30 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
             "counts": [self._runs, self._cost],
             "store": self._store.state(self._intake.id_kind or pa.int64()),
             "rules": self._rules.state(),
+            **self._groups_state(),
             "streams": self._streams.state(),
             "pending": [to_bytes(table) for table in self._pending],
         }
+
+    def _groups_state(self) -> dict[str, Any]:
+        if not self._is_grouped:
+            return {}
+        self._forget_groups()
+        kind = self._intake.id_kind or pa.int64()
+        lanes = [(code, group.state(kind)) for code, group in self._groups.items()]
+        return {"lanes": lanes, "past": self._past}
 
     @classmethod
     def _made(cls, queries: list[UncertainTopK], saved: dict[str, Any]) -> Self:
         return cls(queries, plan=saved["times"]["plan"], epsilon=saved["epsilon"], computed=True)
 
     def _load(self, saved: dict[str, Any]) -> None:
+        self._times.aligned = "lanes" in saved
         self._times.load(saved["times"])
+        self._past = saved.get("past", self._past)
+        for code, state in saved.get("lanes", ()):
+            self._groups[code] = self._new_group()
+            self._groups[code].load(state)
         self._expected, self._ranks_streams, self._valued = saved["extra"]
         self._runs, self._cost = saved["counts"]
         self._store.load(saved["store"])
@@ -334,6 +460,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
     ) -> Workload[UncertainTopK]:
         found = super()._checked(queries, computed)
         require_one_size(found.queries)
+        require_one_grouping(found.queries)
         require_one_order(found.queries)
         return found
 
@@ -367,19 +494,52 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         if now is None:
             return
         self._run_until(now)
-        self._store.drop_before(now - self._size)
-        needed = retention_of(self._times.everyone)
-        if needed is not None:
-            self._store.prune(needed, self._epsilon, now if self._intake.axis == "time" else now + 1)
+        needed, on_time = retention_of(self._times.everyone), self._intake.axis == "time"
+        if not self._is_grouped:
+            self._store.drop_before(now - self._size)
+            if needed is not None:
+                self._store.prune(needed, self._epsilon, now if on_time else now + 1)
+        for code, group in list(self._groups.items()):
+            here = now if on_time else group.objects
+            if on_time and group.is_over(now):
+                self._past["dropped"] += self._groups.pop(code).store.dropped
+                continue
+            group.store.drop_before(here - self._size)
+            if needed is not None:
+                group.store.prune(needed, self._epsilon, here if on_time else here + 1)
 
     def _run_until(self, until: int) -> None:
-        for time, run in self._times.due(until, self._store.first_from):
+        for time, run in self._times.due(until, self._first_from):
             self._answer(run, time)
+        for code, group in self._groups.items():
+            if group.times is not None:
+                for time, run in group.times.due(group.objects, group.store.first_from):
+                    self._answer_from(group.store, run, time, code)
+
+    def _first_from(self, position: int) -> int | None:
+        """Return the position of the oldest tuple at or after a position, of all groups."""
+        if not self._is_grouped:
+            return self._store.first_from(position)
+        found = (group.store.first_from(position) for group in self._groups.values())
+        return min((first for first in found if first is not None), default=None)
+
+    @property
+    def _stores(self) -> list[TupleStore]:
+        return [self._store, *(group.store for group in self._groups.values())]
 
     def _answer(self, run: Execution, time: int) -> None:
+        """Answer the queries of a run, for each group with a tuple in its window."""
+        if not self._is_grouped:
+            self._answer_from(self._store, run, time)
+        for code, group in self._groups.items():
+            first = group.store.first_from(time - self._size)
+            if first is not None and first < time:
+                self._answer_from(group.store, run, time, code)
+
+    def _answer_from(self, store: TupleStore, run: Execution, time: int, code: int = -1) -> None:
         """Answer the queries of a run from the tuples in its window."""
         began = perf_counter()
-        rows = self._store.window(time - self._size, time)
+        rows = store.window(time - self._size, time)
         mine = [self.queries[place] for place in run.queries]
         requests = [
             SemanticsRequest(
@@ -403,6 +563,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
                     answer.expected_ranks,
                     answer.values,
                     None if query.stream is None else self._streams.labels(rows.streams[chosen]),
+                    code,
                 )
             )
         self._runs += 1
@@ -413,14 +574,20 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
     def _change(self, after: Workload[UncertainTopK], *, later: bool = False) -> None:
         """Replace the workload: answer all queries now and rebuild the plan from this time."""
         if self._now is None:
-            self._times = Timetable(after, self._times.method, self._times.since)
+            self._times = Timetable(after, self._times.method, self._times.since, aligned=self._is_grouped)
             self._widen()
             return
         self._settle()  # while the names and columns of the old queries are known
-        run = self._times.change(after, self._now, self._store.first_from, later=later)
+        run = self._times.change(after, self._now, self._first_from, later=later)
         self._widen()
         if run is not None:
             self._answer(run, self._now)
+        for code, group in self._groups.items():
+            if group.times is not None:
+                group.times.method = self._times.method
+                run = group.times.change(after, group.objects, group.store.first_from)
+                if run is not None:
+                    self._answer_from(group.store, run, group.objects, code)
 
     def _widen(self) -> None:
         """Add the optional answer columns that the queries need. They are never removed."""
@@ -439,7 +606,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
 
     def _settle(self) -> None:
         if self._fresh:
-            self._pending.append(answer_rows(self._fresh, self._schema()))
+            self._pending.append(answer_rows(self._fresh, self._schema(), self._intake.groups))
             self._fresh = []
 
     def _schema(self) -> pa.Schema:
@@ -447,15 +614,21 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         wanted = ["expected_rank"] * self._expected + ["prf"] * self._valued
         if self._ranks_streams and own["stream"] is not None:
             wanted.append("stream")
-        return arrow_schema(_SCHEMA, own, wanted=wanted)
+        groups = self._intake.groups
+        kind = None if groups is None else groups.kind or pa.null()
+        return arrow_schema(_SCHEMA, own, group=kind, wanted=wanted)
 
     def _reject_if_dropped(self, query: UncertainTopK) -> None:
         """Reject a query whose answers may need tuples that were dropped for a smaller k."""
-        dropped = self._store.least_dropped
+        for store in self._stores:
+            self._reject_if_dropped_from(store, query)
+
+    def _reject_if_dropped_from(self, store: TupleStore, query: UncertainTopK) -> None:
+        dropped = store.least_dropped
         if dropped is None:
             return
         is_deeper = query.depth is None or query.depth > dropped[0]
-        if is_deeper or self._store.error_bound > max(self._epsilon, negligible_for(query)):
+        if is_deeper or store.error_bound > max(self._epsilon, negligible_for(query)):
             ranks = f"k={query.k}" if query.weights is None else f"{query.depth} weights"
             why = f"for k={dropped[0]}" if is_deeper else "of the other queries, but could be in one of its lists"
             raise UnsupportedError(
@@ -463,6 +636,14 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
                 f"{dropped[1]} were dropped because they are in no answer {why}. Its first answers would "
                 f"be wrong. Add it after position {dropped[1] + self._size}, when these tuples have left the window, "
                 "or create the monitor with it."
+            )
+
+    def _refuse_grouped_counts(self, given: str) -> None:
+        """Reject new queries over count windows of groups, whose tuples are numbered separately."""
+        if self._is_grouped and self._intake.axis == "count" and self._intake.rows:
+            raise UnsupportedError(
+                f"{given} is not supported for count windows with groups after the first push: a group without tuples "
+                "in its window has no number from which on a new query could be answered. Use another monitor."
             )
 
     def _reject_if_unlabelled(self, query: UncertainTopK) -> None:
@@ -486,10 +667,11 @@ def replay(
     plan: str = "auto",
     *,
     streams: Any = None,
+    groups: Any = None,
     time: str | None = None,
     id: str | None = None,  # noqa: A002 - the name that Spark's calls have for it
 ) -> Any:
-    """Return all answers over a stream that is in memory, as ``query, time, rank, id, score, probability``.
+    """Return all answers over a stream that is in memory, as ``query, [group,] time, rank, id, score, probability``.
 
     The arguments are those of `Monitor.push`. `plan` sets how runs are shared. If a query has
     ``semantics="expected-rank"``, there is a column ``expected_rank``, and with ``"prf"`` a column ``prf``. If a query
@@ -513,11 +695,11 @@ def replay(
     >>> table.select(["stream", "probability", "score"]).to_pylist()[0]
     {'stream': 'south', 'probability': 1.0625, 'score': 5.0}
     """
-    arrays = {"scores": scores, "probabilities": probabilities, "rules": rules, "ids": ids, "streams": streams}
+    arrays = {"scores": scores, "probabilities": probabilities, "rules": rules, "ids": ids, "streams": streams, "groups": groups}
     found = replayed(queries, positions, arrays, time=time, id_=id, algorithm=plan)
     if found is not None:
         return found
-    return Monitor(queries, plan=plan)._replayed(positions, scores, probabilities, rules, ids, streams)
+    return Monitor(queries, plan=plan)._replayed(positions, scores, probabilities, rules, ids, streams, groups=groups)
 
 
 def _kept(keys: Floats, checked: Batch, positions: Any) -> Ints | None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from skyband.sharding.plan import ShardPlan
 from skyband.uncertain.query import UncertainTopK, classes_of, stream_of
 
-__all__ = ["PaneCut", "UncertainPlan", "cut_of"]
+__all__ = ["ClassPlaces", "PaneCut", "UncertainPlan", "cut_of"]
 
 
 class PaneCut(NamedTuple):
@@ -18,6 +18,12 @@ class PaneCut(NamedTuple):
 
     unit: int
     queries: tuple[UncertainTopK, ...]
+
+
+class ClassPlaces(NamedTuple):
+    """The queries of a class, by their places in the workload."""
+
+    places: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +37,8 @@ class UncertainPlan(ShardPlan):
     method: str  # schedule method
     refuse_late: bool
     may_be_late: bool = False  # whether rows may arrive behind the watermark
-    shards: int = 1  # top-k probabilities depend on all tuples
+    shards: int = 1  # top-k probabilities depend on all tuples of a group
+    groups: tuple[tuple[str, ...], ...] = ()  # per class: its group columns, as answers name them
 
     @property
     def method_name(self) -> str:
@@ -42,6 +49,17 @@ class UncertainPlan(ShardPlan):
     def classes(self) -> tuple[tuple[UncertainTopK, ...], ...]:
         """The classes of queries that run together, in order of first appearance."""
         return classes_of(self.queries)
+
+    @cached_property
+    def scans(self) -> tuple[ClassPlaces, ...]:
+        """The workload indices of each class."""
+        known = {query: place for place, query in enumerate(self.queries)}
+        return tuple(ClassPlaces(tuple(known[query] for query in together)) for together in self.classes)
+
+    @cached_property
+    def group_columns(self) -> tuple[str, ...]:
+        """The distinct group columns of all classes, which are the group columns of an answer."""
+        return tuple(dict.fromkeys(name for names in self.groups for name in names))
 
     @cached_property
     def streams(self) -> tuple[str | None, ...]:

@@ -7,9 +7,9 @@ from typing import Any
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.queries.families import FAMILIES
 from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest, answer_fields
-from skyband.sharding.row_source import RowSource
+from skyband.sharding.row_source import RowSource, plain
 from skyband.uncertain.plan import UncertainPlan
-from skyband.uncertain.query import OWN_COLUMNS, UncertainTopK, require_one_size_per_class
+from skyband.uncertain.query import OWN_COLUMNS, UncertainTopK, classes_of, require_one_size_per_class
 from skyband.uncertain.reducer import ID, TIME, columns_of, stream_column
 from skyband.uncertain.schedules import PLANS
 
@@ -28,9 +28,12 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     queries = request.workload.queries
     method = _method(request.algorithm)
     require_one_size_per_class(queries)
+    spelled = [source.spelled(together[0].groups) for together in classes_of(queries)]
     plan = UncertainPlan(
         queries=queries,
         method=method,
+        shards=request.shards,
+        groups=tuple(tuple(map(plain, names)) for names in spelled),
         refuse_late=request.refuse_late,
         may_be_late=request.may_be_late or request.refuse_late,
         output=request.output,
@@ -41,6 +44,8 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     for number, together in enumerate(plan.classes):
         columns |= _tuple_columns(source, together[0], columns_of(number))
         columns |= _labelled(source, together, stream_column(number))
+        groups = source.groups(together[0].groups, together[0])
+        columns |= {name: source.without_nan(column) for name, column in groups.items()}
     streams = [stream_column(number) for number, stream in enumerate(plan.streams) if stream is not None]
     kinds = {source.described(source.kind_of(columns[name])) for name in streams}
     if len(kinds) > 1:
@@ -53,9 +58,15 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         own["stream"] = source.kind_of(columns[streams[0]])
     meanings = {query.semantics for query in plan.queries}
     extra = {column for column, semantics in OWN_COLUMNS.items() if semantics in meanings}
-    fields = answer_fields(request.columns(_SCHEMA), own, wanted=extra | own.keys())
+    grouped = {name: source.kind_of(columns[name]) for name in plan.group_columns}
+    fields = answer_fields(request.columns(_SCHEMA), own, groups=grouped, wanted=extra | own.keys())
+    shown = {plain(name): name for names in spelled for name in names}
     return Projection(
-        columns=columns, plan=plan, fields=fields, names=tuple(name for name, _ in fields), checked=(TIME, ID)
+        columns=columns,
+        plan=plan,
+        fields=fields,
+        names=tuple(shown.get(name, name) for name, _ in fields),
+        checked=(TIME, ID, *grouped),
     )
 
 

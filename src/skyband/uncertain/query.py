@@ -14,6 +14,7 @@ from skyband.queries.fields import (
     Axis,
     as_number,
     checked_choice,
+    checked_columns,
     checked_expression,
     checked_k,
     checked_name,
@@ -35,6 +36,7 @@ __all__ = [
     "checked_meaning",
     "classes_of",
     "requests_of",
+    "require_one_grouping",
     "require_one_order",
     "require_one_size",
     "require_one_size_per_class",
@@ -61,6 +63,8 @@ _RANKED = {
     "prf": "the {k} tuples with the highest weighted rank probabilities",
 }
 OWN_COLUMNS = {"expected_rank": "expected-rank", "prf": "prf"}  # optional answer columns, and their semantics
+# Fields that states and journals contain only if they are set, so that those of other queries are as before.
+_OPTIONAL = ("partition_by",)
 _MOST_WEIGHTS = 100_000
 _OF_STREAMS = ("pk-topk", "global-topk")
 
@@ -95,6 +99,10 @@ class UncertainTopK(Query):
         SQL expressions for the score, the probability, the label of the rule (null for none) and a filter. Tuples of
         one rule exclude each other. `skyband.uncertain.replay` and `skyband.uncertain.Monitor` take these as arrays and
         need none of them.
+    partition_by
+        SQL expressions for the groups: each group has its own ranking, and its own windows over the last tuples. Rules
+        exclude tuples of their group only. All groups are answered at the same moments, which do not depend on the
+        first tuple. In process, groups are passed as an array (``groups=``).
     semantics
         ``"pk-topk"``, ``"global-topk"``, ``"pt-k"``, ``"u-kranks"``, ``"u-topk"``, ``"expected-rank"`` or ``"prf"``.
         See `skyband.uncertain.rank` for their definitions.
@@ -131,6 +139,7 @@ class UncertainTopK(Query):
     probability: str | None = None
     rule: str | None = None
     where: str | None = None
+    partition_by: Iterable[str] = ()
     semantics: Semantics = "pk-topk"
     threshold: float | None = None
     weights: Sequence[float] | None = None
@@ -175,6 +184,7 @@ class UncertainTopK(Query):
                 "probability": probability,
                 "rule": checked_expression("rule", self.rule),
                 "where": checked_expression("where", self.where),
+                "partition_by": checked_columns(self.partition_by),
                 "semantics": semantics,
                 "threshold": threshold,
                 "weights": weights,
@@ -185,6 +195,15 @@ class UncertainTopK(Query):
                 "window": window,
             }
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the query as plain values for JSON; ``UncertainTopK(**query.to_dict())`` is the same query.
+
+        >>> import skyband as sb
+        >>> sb.UncertainTopK(k=1, size=9, partition_by="region").to_dict()["partition_by"]
+        ['region']
+        """
+        return {name: value for name, value in super().to_dict().items() if value or name not in _OPTIONAL}
 
     @property
     def ascending(self) -> bool:
@@ -245,10 +264,11 @@ class UncertainTopK(Query):
         """
         return writer.write_uncertain(self.to_dict(), named=named)
 
-    def scan_key(self) -> tuple[str | None, ...]:
+    def scan_key(self) -> tuple[Any, ...]:
         """Return the fields that must be equal for queries to run together, except `stream`."""
         shared = (self.by, self.probability, self.rule, self.where)
-        return (*shared, self.order) if self.ascending else shared
+        ordered = (*shared, self.order) if self.ascending else shared
+        return (*ordered, self.groups) if self.groups else ordered
 
     @classmethod
     def check_together(cls, queries: Iterable[Any]) -> None:
@@ -313,6 +333,18 @@ def require_one_order(queries: Sequence[UncertainTopK]) -> None:
                 f"queries {first.name!r} and {query.name!r} have different orders ({first.order!r} and "
                 f"{query.order!r}), but one pass over a window ranks tuples in one order. Use a monitor for each "
                 "order, or data frames."
+            )
+
+
+def require_one_grouping(queries: Sequence[UncertainTopK]) -> None:
+    """Reject queries that rank the same tuples in different groups."""
+    first = queries[0]
+    for query in queries:
+        if query.groups != first.groups:
+            raise InvalidQueryError(
+                f"queries {first.name!r} and {query.name!r} have different groups ({list(first.groups)} and "
+                f"{list(query.groups)}), but a monitor of arrays gets one group for each tuple. Use a monitor for each "
+                "of them, or data frames."
             )
 
 

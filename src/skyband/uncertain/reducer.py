@@ -10,13 +10,13 @@ large that the bounds of any number of tuples add up to something negligible.
 Dropping x does not affect lateness: if x is not late, N is not late either. A tuple with a rule is never dropped,
 because the probability sum of its rule must be known. For each ranked stream, the newest tuple before a multiple of the
 unit is kept: it determines when the stream was last seen, in every window with x. The first tuple of the stream may be
-dropped: N is in the same unit, where the plan begins.
+dropped: N is in the same unit, where the plan begins. With groups, N are tuples of the group of x.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any, NamedTuple, Self
 
@@ -25,11 +25,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.data.arrow import one
+from skyband.data.group_key import GROUP, packed_groups
 from skyband.errors import InvalidInputError
 from skyband.kernels.reduce import mark_outweighed
 from skyband.kernels.stream import Floats, Ints
 from skyband.sharding.envelope import Envelope, Histogram, Note, gathered, refuse_non_integers
-from skyband.sharding.rows import positions_of, scores_of
+from skyband.sharding.rows import group_rows, positions_of, scores_of, shard_of_groups
 from skyband.uncertain.plan import PaneCut, UncertainPlan
 from skyband.uncertain.query import UncertainTopK
 from skyband.uncertain.retention import needed_mean, needed_sum, retention_of
@@ -42,11 +43,13 @@ __all__ = [
     "columns_of",
     "newest_of_streams",
     "possible_answers",
+    "separated",
     "stream_column",
     "weigh_rows",
 ]
 
 TIME, ID = "__skyband_time", "__skyband_id"
+NO_ROWS = np.empty(0, np.int64)
 _ROUNDING = 1 + 1e-6  # sums of many weights are rounded
 
 
@@ -105,7 +108,16 @@ def weigh_rows(plan: UncertainPlan, batches: Iterable[pa.RecordBatch], _timely: 
         )
         dropped_null = int(np.logical_or.reduce([one.dropped_null for one in found]).sum())
         counts = table.num_rows, table.num_rows - timed.num_rows + dropped_null, int(belongs.sum() - kept.sum())
-        yield Envelope(0, pa.concat_tables([one.table for one in found]), note, *counts)
+        tuples = pa.concat_tables([one.table for one in found])
+        if plan.shards == 1:
+            yield Envelope(0, tuples, note, *counts)
+            continue
+        grouping = group_rows(tuples, [GROUP])
+        homes = shard_of_groups(tuples, [GROUP], grouping, plan.shards)[grouping.codes]
+        for shard in range(plan.shards):
+            # One shard counts the rows, and those that are late.
+            noted = note if shard == 0 else replace(note, histogram=None if note.histogram is None else Histogram.of(NO_ROWS))
+            yield Envelope(shard, tuples.filter(pa.array(homes == shard)), noted, *(counts if shard == 0 else (0, 0, 0)))
 
 
 def _newest_cut(found: list[_Tuples], positions: Ints) -> tuple[int, ...]:
@@ -129,13 +141,18 @@ def _tuples(plan: UncertainPlan, number: int, timed: pa.Table, positions: Ints) 
     if plan.streams[number] is not None:
         streams = one(timed[stream_column(number)])
         _reject_missing_stream(plan.streams[number], plan.classes[number], streams, there)
-    cut = plan.cuts[number]
+    cut, groups = plan.cuts[number], None
+    if plan.group_columns:
+        columns = [one(timed[name]).take(pa.array(rows)) for name in plan.groups[number]]
+        groups = packed_groups(columns) if columns else pa.nulls(rows.size, pa.binary())
     if cut is not None and rows.size:
         ruled = rules.is_valid().to_numpy(zero_copy_only=False)[rows]
-        kept = possible_answers(cut, positions[rows], numbers[rows], chances[rows], ruled)
+        at, unit = separated(positions[rows], cut.unit, groups)
+        kept = possible_answers(cut._replace(unit=unit), at, numbers[rows], chances[rows], ruled)
         if streams is not None and not kept.all():
-            kept |= newest_of_streams(cut.unit, positions[rows], streams.take(pa.array(rows)))
+            kept |= newest_of_streams(unit, at, streams.take(pa.array(rows)))
         rows = rows[kept]
+        groups = None if groups is None else groups.filter(pa.array(kept))
     places = pa.array(rows)
     table = {
         "class": pa.array(np.full(rows.size, number), pa.int32()),
@@ -148,8 +165,25 @@ def _tuples(plan: UncertainPlan, number: int, timed: pa.Table, positions: Ints) 
     if any(stream is not None for stream in plan.streams):
         kind = timed.schema.field(next(stream_column(i) for i, stream in enumerate(plan.streams) if stream)).type
         table["stream"] = pa.nulls(rows.size, kind) if streams is None else streams.take(places)
+    if groups is not None:
+        table[GROUP] = groups
     # A null score marks a filtered row, which is not counted as dropped_null.
     return _Tuples(there, rows, ~there & known, pa.table(table))
+
+
+def separated(positions: Ints, unit: int, groups: pa.Array | None) -> tuple[Ints, int]:
+    """Return positions and a unit such that tuples of two groups are in different units; without groups, as given.
+
+    >>> separated(np.array([1, 7, 8]), 5, pa.array(["a", "a", "b"]))[0].tolist()
+    [0, 4, 8]
+    """
+    if groups is None or groups.null_count == len(groups):
+        return positions, unit
+    codes = groups.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    panes = np.unique(positions // unit, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    cells = np.unique(codes * (panes.max() + 1) + panes, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    ranks = np.unique(positions, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return cells * positions.size + ranks, positions.size
 
 
 def possible_answers(cut: PaneCut, positions: Ints, scores: Floats, chances: Floats, ruled: Any) -> Any:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.data.arrow import one
+from skyband.data.group_key import GROUP
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.sharding.ordered_shard import OrderedShard
 from skyband.sharding.shard import Segments
@@ -39,6 +40,10 @@ class UncertainShard(OrderedShard):
         self.cut = [ALWAYS] * len(plan.classes)  # position of the newest tuple that reducers pruned
 
     @property
+    def owner_columns(self) -> Sequence[str]:
+        return (GROUP,) if self.plan.group_columns else ()
+
+    @property
     def candidates(self) -> int:
         return sum(monitor.candidates for monitor in self.monitors)
 
@@ -64,7 +69,10 @@ class UncertainShard(OrderedShard):
                 self._push(number, mine)
             if self.plan.axis == "time":
                 monitor.advance_to(self.clock)
-            out.append(monitor.answers())
+            found = monitor.answers()
+            if self.plan.group_columns and GROUP not in found.column_names:
+                found = found.append_column(GROUP, pa.nulls(found.num_rows, pa.binary()))
+            out.append(found)
         return out
 
     def _push(self, number: int, mine: pa.Table) -> None:
@@ -72,8 +80,9 @@ class UncertainShard(OrderedShard):
         scores, chances, rules, ids = (one(mine[name]) for name in ("score", "probability", "rule", "id"))
         ranked = self.plan.streams[number] is not None and "stream" in mine.column_names
         streams = one(mine["stream"]) if ranked else None
+        groups = one(mine[GROUP]) if self.plan.classes[number][0].groups else None
         try:
-            self.monitors[number].push(positions, scores, chances, rules, ids, streams)
+            self.monitors[number].push(positions, scores, chances, rules, ids, streams, groups=groups)
         except InvalidInputError as error:
             names = ", ".join(repr(query.name) for query in self.plan.classes[number])
             raise InvalidInputError(f"queries {names} (positions in microseconds): {error}") from error
@@ -121,6 +130,10 @@ class UncertainShard(OrderedShard):
         if self.plan.axis == "count":
             if stream_of(before) is None and stream_of(wanted) is not None:
                 self._reject_count_windows(next(query for query in wanted if query.stream is not None))
+            known = _without_filters(before)
+            for query in wanted:
+                if query.groups and query not in known:
+                    self._reject_count_windows(query)
             monitor.take_up(wanted, since=monitor.metrics()["tuples"], is_complete=True, plan=self.plan.method)
             return
         cut = cut_of(before)

@@ -1,10 +1,11 @@
-"""Queries over uncertain streams on Spark: one shard runs the shared plan over all tuples."""
+"""Queries over uncertain streams on Spark: each shard runs the shared plan over all tuples of its groups."""
 
 from __future__ import annotations
 
+from skyband.errors import UnsupportedError
 from skyband.spark.expressions import Columns, answer_type
 from skyband.spark.late_rows import late_source
-from skyband.spark.plan import Request, StreamInfo, watermark_delays
+from skyband.spark.plan import MOST_SHARDS, Request, StreamInfo, shards_for, watermark_delays
 from skyband.spark.topology import SparkPlan
 from skyband.uncertain.pipeline import PIPELINE
 from skyband.uncertain.projection import project, taken
@@ -13,7 +14,7 @@ __all__ = ["draft"]
 
 
 class _UncertainSparkPlan(SparkPlan):
-    """Spark plan of an uncertain workload. It has one shard, so its answers need no merge."""
+    """Spark plan of an uncertain workload. A group is in one shard, so answers need no merge."""
 
     pipeline = PIPELINE
 
@@ -22,10 +23,25 @@ class _UncertainSparkPlan(SparkPlan):
         return StreamInfo(self.plan.method_name, self.plan.axis, None, False)
 
 
+def _shards(request: Request) -> int:
+    """Return the number of shards: 1 unless all queries have groups, because a group cannot be split."""
+    queries = request.workload.queries
+    together = queries[0].axis == "count" or not all(query.groups for query in queries)
+    shards = shards_for(request, request.df, 1 if together else MOST_SHARDS)
+    if together and shards > 1:
+        one = next((query for query in queries if not query.groups), queries[0])
+        raise UnsupportedError(
+            f"shards={shards} is not supported for query {one.name!r}: the probability of a rank depends on all tuples "
+            "of the window, so only groups over event time are distributed over shards. Remove shards=, or set "
+            "partition_by in all queries."
+        )
+    return shards
+
+
 def draft(request: Request) -> _UncertainSparkPlan:
     """Validate the request and return its Spark plan."""
     df = request.df
-    asked = request.projected(1)._replace(may_be_late=df.isStreaming)
+    asked = request.projected(_shards(request))._replace(may_be_late=df.isStreaming)
     columns = Columns(df, taken(asked))
     found = project(columns, asked)
     _, delay = watermark_delays(df, request)

@@ -30,7 +30,6 @@ _NUMBERS = {
 }
 _FOREIGN = {
     "slide": ("a slide", "set the maximum time between two answers with FREQUENCY"),
-    "partition_by": ("groups", "filter the rows with WHERE, or use TOPK without PROBABILITY and FREQUENCY"),
     "origin": ("ORIGIN", "time starts with the first row"),
     "full_only": ("FULL WINDOWS ONLY", "remove it"),
     "ties": ("WITH TIES", "of equal probabilities the row with the higher score ranks first"),

@@ -29,7 +29,10 @@ class Joining(NamedTuple):
 class Timetable:
     """Yield the runs that are due. Time 0 of the plan is the first position, rounded down to a multiple of the unit."""
 
-    def __init__(self, workload: Workload[UncertainTopK], method: str, since: int | None = None) -> None:
+    def __init__(
+        self, workload: Workload[UncertainTopK], method: str, since: int | None = None, *, aligned: bool = False
+    ) -> None:
+        self.aligned = aligned  # time 0 is a multiple of the plan's cycle, so moments do not depend on the first tuple
         self.method = method  # one of `PLANS`; the plan has the published method that was used
         self.size = workload.queries[0].window.size
         self.since = since  # windows that begin before this position are not answered
@@ -78,9 +81,15 @@ class Timetable:
         """Start the plan with the first tuple, if it has not started yet."""
         if self._anchor is None and first is not None:
             unit = unit_of(self.plan.requests)
-            self._anchor = first // unit * unit
+            anchor = first // unit * unit
             if self.since is not None:
-                self._anchor = max(self._anchor, _rounded_up(self.since + self.size, unit))
+                anchor = max(anchor, _rounded_up(self.since + self.size, unit))
+            self._begin_at(anchor)
+
+    def _begin_at(self, anchor: int, done: int = 0) -> None:
+        """Let the plan begin at a position; an aligned one begins within its cycle."""
+        inside = anchor % self.plan.cycle if self.aligned else 0
+        self._anchor, self._done = anchor - inside, done + inside
 
     def due(self, until: int, first_from: FirstFrom) -> Iterator[tuple[int, Execution]]:
         """Yield time and run for all runs up to `until` with a non-empty window. The caller must execute each."""
@@ -106,10 +115,11 @@ class Timetable:
         if self._anchor is None:
             return None
         unit = unit_of(self.plan.requests)
-        self._anchor, self._done, self._again = at // unit * unit, at % unit, None
+        self._begin_at(at // unit * unit, at % unit)
+        self._again = None
         if later:
-            self._anchor = self._again = self._anchor + unit
-            self._done = 0
+            self._again = at // unit * unit + unit
+            self._begin_at(self._again)
             return None
         due = tuple(place for place, query in enumerate(self.queries) if self._answered[query.name] != at)
         if not due or not self._holds_some(at, first_from):

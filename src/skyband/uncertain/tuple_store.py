@@ -16,6 +16,7 @@ from skyband.uncertain.single_pass import best_first
 __all__ = ["TupleRows", "TupleStore", "ids_of"]
 
 _FEW = 1024
+_LEAST = 16  # of the store of a group
 
 
 class TupleRows(NamedTuple):
@@ -32,7 +33,8 @@ class TupleRows(NamedTuple):
 class TupleStore:
     """Store tuples, return those of a window, and drop those that are expired or can no longer be in an answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, few: bool = False) -> None:
+        self._room = _LEAST if few else _FEW
         self._rows = _empty(np.int64)
         self._head = 0
         self._tail = 0
@@ -171,7 +173,7 @@ class TupleStore:
         if self._tail + more <= self._rows.positions.size and self._rows.ids.dtype == kind:
             return
         held = self._slice(self._head, self._tail)
-        room = max(_FEW, 2 * (len(self) + more))
+        room = max(self._room, 2 * (len(self) + more))
         fresh = _empty(kind, room)
         for column, old in zip(fresh, held, strict=True):
             column[: len(self)] = old

@@ -15,7 +15,7 @@ from pyspark.sql import types as st
 
 from skyband.queries.workload import Workload
 from skyband.spark.expressions import quoted
-from skyband.uncertain.brute_force import TUPLE, answer_kinds, judged
+from skyband.uncertain.brute_force import TUPLE, answer_kinds, group_kinds, group_name, judged
 from skyband.uncertain.query import UncertainTopK
 
 __all__ = ["by_moments"]
@@ -31,7 +31,8 @@ def by_moments(
     streams = [table["stream"].type for table, query in zip(tables, workload, strict=True) if query.stream]
     bound = pa.timestamp("us", "UTC" if isinstance(rows.schema[time].dataType, st.TimestampType) else None)
     at: Any = bound if workload.axis == "time" else pa.int64()
-    kinds = answer_kinds(workload, at, tables[0]["id"].type, streams[0] if streams else pa.null())
+    groups = group_kinds(tables, workload)
+    kinds = answer_kinds(workload, at, tables[0]["id"].type, streams[0] if streams else pa.null(), groups)
     if found is None:
         return spark.createDataFrame(kinds.empty_table())
     return spark.createDataFrame(judged(tables, workload, found.toArrow().cast(kinds)))
@@ -48,4 +49,6 @@ def _tuples(rows: DataFrame, query: UncertainTopK, time: str, id_: str | None) -
     score, chance = (computed(text).cast("double") for text in (query.by, query.probability))
     at = sf.unix_micros(sf.col(quoted(time)).cast("timestamp"))
     columns = (at, tie, score, chance, computed(query.rule), computed(query.stream))
-    return kept.select(*(column.alias(name) for column, name in zip(columns, TUPLE, strict=True))).toArrow()
+    named = [column.alias(name) for column, name in zip(columns, TUPLE, strict=True)]
+    groups = [sf.expr(name).alias(group_name(place)) for place, name in enumerate(query.groups)]
+    return kept.select(*named, *groups).toArrow()

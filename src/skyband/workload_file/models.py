@@ -22,13 +22,13 @@ from skyband.connectors.source import SourceModel as Stream
 from skyband.connectors.table_source import TableSource
 from skyband.connectors.values import Count, Gap, Scalar, Text
 from skyband.queries.families import FAMILIES
+from skyband.queries.workload import Workload
 from skyband.sinks import Sink, Terminal
 from skyband.workload_file.query_models import AnyQuery
 from skyband.workload_file.values import LateRows, Memory
 
 __all__ = [
     "ALGORITHMS",
-    "WHOLE",
     "DeltaSource",
     "Document",
     "EngineSection",
@@ -41,6 +41,7 @@ __all__ = [
     "Stream",
     "TableSource",
     "algorithm_for",
+    "has_one_shard",
     "plan_for",
     "types_of",
 ]
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 else:
     _AnyStream = union(Stream, "Stream")
     _AnySink = union(Sink, "Sink")
-WHOLE = tuple(name for name, family in FAMILIES.items() if not family.supports("shards"))  # types without shards
 ALGORITHMS = ("auto", *(name for family in FAMILIES.values() for name in family.algorithms()))
 
 
@@ -140,6 +140,16 @@ def types_of(algorithm: str) -> list[str]:
     (['topk'], ['uncertain'])
     """
     return [kind for kind, family in FAMILIES.items() if algorithm in family.algorithms()]
+
+
+def has_one_shard(workload: Workload[Any]) -> bool:
+    """Return whether the rows of a workload cannot be distributed over shards.
+
+    >>> import skyband as sb
+    >>> has_one_shard(sb.Workload(sb.UncertainTopK(k=1, size=9))), has_one_shard(sb.Workload(sb.TopK(k=1, size=9)))
+    (True, False)
+    """
+    return FAMILIES[workload.family].whole_groups and not all(query.groups for query in workload)
 
 
 def algorithm_for(kind: str, algorithm: str) -> str:

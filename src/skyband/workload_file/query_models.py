@@ -340,7 +340,7 @@ class AggregateSection(_CalendarQuery):
 
 
 class _EveryQuery(_WindowQuery):
-    """Keys of queries with periodic answers."""
+    """Keys of queries with periodic answers, and groups."""
 
     instead: ClassVar[Mapping[str, str]] = {"slide": "every"}
 
@@ -348,6 +348,11 @@ class _EveryQuery(_WindowQuery):
         default=None,
         description="The interval between answers; of the same kind as size and not longer. Default: size.",
         examples=["1 minute", 100],
+    )
+    partition_by: Names | None = Field(
+        default=None,
+        description="The group column, or a list of columns. Each group has its own top k.",
+        examples=["symbol", ["exchange", "symbol"]],
     )
 
 

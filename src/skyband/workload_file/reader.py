@@ -16,7 +16,7 @@ from skyband.workload_file.build_queries import PlacedQuery, queries_of, workloa
 from skyband.workload_file.data_check import check_data
 from skyband.workload_file.environment import Environment
 from skyband.workload_file.folders import check_folders
-from skyband.workload_file.models import WHOLE, Document, EngineSection, Sink, Stream, algorithm_for
+from skyband.workload_file.models import Document, EngineSection, Sink, Stream, algorithm_for, has_one_shard
 from skyband.workload_file.report import Report
 from skyband.workload_file.tree import LARGEST, read_tree
 from skyband.workload_file.validation import (
@@ -66,7 +66,7 @@ class WorkloadFile:
 
     def shards_of(self, stream: str) -> int | None:
         """Number of shards of a stream's state; None: chosen for its queries."""
-        return None if self.workloads[stream].family in WHOLE else self.engine.shards
+        return None if has_one_shard(self.workloads[stream]) else self.engine.shards
 
 
 def read_workload(path: str | os.PathLike[str], environment: Mapping[str, str] | None = None) -> WorkloadFile:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from skyband.connectors.secrets import has_literal_secret, is_secret, shown_address
 from skyband.connectors.section import among, shown
 from skyband.queries.workload import Workload
-from skyband.workload_file.models import WHOLE, Document, Sink, Stream, types_of
+from skyband.workload_file.models import Document, Sink, Stream, has_one_shard, types_of
 from skyband.workload_file.query_models import QuerySection
 from skyband.workload_file.report import Report, taken
 from skyband.workload_file.tree import Loc
@@ -135,10 +135,11 @@ def check_families(raw: dict[str, Any], made: Mapping[str, Workload[Any]], repor
             ("engine", "algorithm"), f"{algorithm!r} supports only queries of type {wanted}, and the file has none."
         )
     shards = _map(raw, "engine").get("shards", 1)
-    if made and shards != 1 and report.is_sound("engine") and kinds <= set(WHOLE):
+    if made and shards != 1 and report.is_sound("engine") and all(map(has_one_shard, made.values())):
         report.add(
             ("engine", "shards"),
-            f"{shards} is not supported: queries of type {' and '.join(kinds)} have one shard. Remove the key.",
+            f"{shards} is not supported: queries of type {' and '.join(kinds)} have one shard, unless all of them have "
+            "partition_by. Remove the key.",
         )
 
 

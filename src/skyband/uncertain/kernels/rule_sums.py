@@ -37,6 +37,18 @@ def empty_ledger(entries: int, rules: int) -> RuleLedger:
 
 
 @kernel
+def withdraw(ledger: RuleLedger, first: int, begin: int) -> None:
+    """Undo a call of `admit`; HEAD and TAIL were `first` and `begin` before."""
+    head, tail = ledger.registers[HEAD], ledger.registers[TAIL]
+    for entry in range(max(head, begin), tail):
+        ledger.sums[ledger.rules[entry]] -= ledger.units[entry]
+        ledger.counts[ledger.rules[entry]] -= 1
+    for entry in range(first, min(head, begin)):
+        ledger.sums[ledger.rules[entry]] += ledger.units[entry]
+        ledger.counts[ledger.rules[entry]] += 1
+    ledger.registers[HEAD], ledger.registers[TAIL] = first, begin
+
+@kernel
 def admit(ledger: RuleLedger, size: int, positions: Ints, rules: Ints, units: Ints, limit: int) -> int:
     """Add tuples sorted by position and return -1, or return the first row that makes a sum exceed `limit`.
 
@@ -58,13 +70,7 @@ def admit(ledger: RuleLedger, size: int, positions: Ints, rules: Ints, units: In
         if ledger.sums[rule] > limit:
             wrong = row
             break
-    if wrong >= 0:
-        for entry in range(max(head, begin), tail):
-            ledger.sums[ledger.rules[entry]] -= ledger.units[entry]
-            ledger.counts[ledger.rules[entry]] -= 1
-        for entry in range(first, min(head, begin)):
-            ledger.sums[ledger.rules[entry]] += ledger.units[entry]
-            ledger.counts[ledger.rules[entry]] += 1
-        return wrong
     ledger.registers[HEAD], ledger.registers[TAIL] = head, tail
-    return -1
+    if wrong >= 0:
+        withdraw(ledger, first, begin)
+    return wrong
