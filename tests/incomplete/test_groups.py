@@ -53,7 +53,7 @@ def test_each_group_is_answered_as_alone(method, axis, seed):
     columns = some_tuples(rng, asked, 200, count_axis=on_count, text=seed % 2 == 1)
     kind = list(GROUPS)[seed % 3]
     groups = [GROUPS[kind][at] for at in rng.integers(0, 4, 200)]
-    plain = [None if isinstance(one, float) and one != one else one for one in groups]
+    plain = [None if isinstance(one, float) and np.isnan(one) else one for one in groups]
     expected = by_group(query, asked, columns, plain, on_count=on_count)
     table = sb.incomplete.replay(query, *columns, groups=groups)
     assert table.column_names[:3] == ["query", "group", "time"]
@@ -102,15 +102,15 @@ def test_neither_pushes_nor_restarts_change_an_answer(method, axis, seed):
 def test_groups_without_tuples_are_removed():
     query = sb.IncompleteTopK(k=2, size="10 microseconds", streams=["a", "b"], partition_by="g")
     monitor = sb.incomplete.Monitor(query, computed=True)
-    for begin in range(0, 5000, 500):
+    for begin in range(0, 1500, 500):
         moments = np.arange(begin, begin + 500)
         monitor.push(moments, moments % 7, ["a"] * 500, np.full(500, 0.5), groups=moments)
     assert monitor.metrics()["groups"] < 30
-    assert monitor.metrics()["queries"]["topk"]["created"] == 4999  # the newest waits
+    assert monitor.metrics()["queries"]["topk"]["created"] == 1499  # the newest waits
     early = monitor.answers().num_rows
     assert len(monitor.snapshot()) < 20_000
     monitor.finish()
-    assert early + monitor.answers().num_rows == 5000
+    assert early + monitor.answers().num_rows == 1500
 
 
 def test_added_and_removed_queries_have_groups():
@@ -140,7 +140,7 @@ def test_missing_groups_are_reported():
     monitor = sb.incomplete.Monitor(query, computed=True)
     with pytest.raises(sb.InvalidInputError, match=r"groups= is missing: query 'topk' has partition_by=\['g'\]"):
         monitor.push(None, [1], ["a"], [0.5])
-    with pytest.raises(sb.InvalidInputError, match="same length|have 2 rows|length"):
+    with pytest.raises(sb.InvalidInputError, match="must have the same length"):
         monitor.push(None, [1], ["a"], [0.5], groups=[1, 2])
 
 

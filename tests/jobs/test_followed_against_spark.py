@@ -37,9 +37,12 @@ FAMILIES = {
     "incomplete": """
   - {name: heavy, type: incomplete, k: 2, size: 60 seconds, every: 20 seconds, object: g, stream_by: r, value: p,
      streams: [a, b], occurrences: 4}
+  - {name: each, type: incomplete, k: 2, size: 60 seconds, every: 20 seconds, object: g, stream_by: r, value: p,
+     streams: [a, b], occurrences: 4, partition_by: [odd]}
 """,
     "uncertain": """
   - {name: likely, type: uncertain, k: 3, size: 60 seconds, every: 20 seconds, by: v, probability: p, where: v > -9}
+  - {name: each, type: uncertain, k: 2, size: 60 seconds, every: 30 seconds, by: v, probability: p, partition_by: [g]}
 """,
 }
 

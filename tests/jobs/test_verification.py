@@ -61,6 +61,9 @@ OBJECTS = """
   - {name: worst, type: incomplete, k: 2, size: 20 seconds, every: 5 seconds, object: id % 5,
      stream_by: "coalesce(g, 'b')", value: CASE WHEN s > 9 THEN 9 WHEN s < -9 THEN -9 ELSE s END,
      streams: [a, b, c], bounds: [-100, 1000], aggregate: min, where: odd, method: sorted-lists}
+  - {name: each, type: incomplete, k: 2, size: 20 seconds, every: 5 seconds, object: id % 5, stream_by: "'a'",
+     value: CASE WHEN s > 9 THEN 0.1 WHEN s < 0 THEN 0.7 ELSE s END, streams: [a], bounds: [0, 1000], occurrences: 3,
+     partition_by: [g, odd]}
 """
 CHANCES = """
   - {name: likely, type: uncertain, k: 2, size: 20 seconds, every: 7 seconds, by: s, probability: '0.25', rule: id % 40}
@@ -70,6 +73,8 @@ CHANCES = """
      semantics: expected-rank}
   - {name: groups, type: uncertain, k: 2, size: 20 seconds, every: 6 seconds, by: s, probability: '0.5',
      stream_by: "coalesce(g, '?')"}
+  - {name: each, type: uncertain, k: 2, size: 20 seconds, every: 6 seconds, by: s, probability: '0.5',
+     partition_by: [g, odd]}
 """
 ORDERS = """
   - {name: several, k: 3, size: 20 seconds, slide: 7 seconds, by: round(s), then_by: [g desc nulls first, id % 3 asc]}

@@ -33,6 +33,11 @@ WORKLOADS = {
             name="loads", k=3, size="10 minutes", every="5 minutes", object="size", stream="site",
             value="least(price / 100, 1)", streams=SITES, occurrences=1000,
         ),
+        sb.IncompleteTopK(
+            name="kinds", k=2, size="10 minutes", every="5 minutes", object="size", stream="site",
+            value="least(price / 100, 1)", streams=SITES, occurrences=1000, partition_by=["kind", "row % 2"],
+            intervals=True,
+        ),
     ],
     "uncertain": [
         sb.UncertainTopK(
@@ -40,6 +45,10 @@ WORKLOADS = {
         ),
         sb.UncertainTopK(
             name="rare", k=2, size="5 minutes", every="5 minutes", by="size", probability="chance", where="kind = 1"
+        ),
+        sb.UncertainTopK(
+            name="sites", k=2, size="10 minutes", every="5 minutes", by="price * size", probability="chance",
+            partition_by=["site", "kind"],
         ),
     ],
 }  # fmt: skip

@@ -209,3 +209,35 @@ class TestRefused:
         rows = some_rows(20).set_column(3, "size", pa.array([99.0] * 20))
         with pytest.raises(Exception, match=r"a value of 99\.0 is outside bounds"):
             answers(spark.createDataFrame(rows, SCHEMA), QUERY, time="ts").collect()
+
+
+@pytest.mark.long
+def test_groups_in_shards_across_a_restart(spark, tmp_path):
+    """One query has groups, the other has none; a second stream reads later tuples."""
+    rows = unique_moments(some_rows(400))
+    each = sb.IncompleteTopK(**{**QUERY.to_dict(), "name": "each", "partition_by": "flow IN ('f1', 'f2', 'f3')"})
+    parts = [rows.slice(low, 100) for low in range(0, rows.num_rows, 100)]
+    write(tmp_path / "in", parts[:2])
+    for bounded in (False, True):
+        handle = start(
+            stream(spark, tmp_path / "in"),
+            [QUERY, each],
+            time="ts",
+            watermark="1 second",
+            write=lambda frame: (
+                frame.writeStream.format("parquet").option("path", str(tmp_path / "out")).trigger(availableNow=True)
+            ),
+            checkpoint=str(tmp_path / "checkpoint"),
+            shards=3,
+            bounded=bounded,
+        )
+        assert handle.await_end(300)
+        write(tmp_path / "in", parts[2:], begin=2)
+    found = read_sink(tmp_path / "out")
+    assert in_order([row for row in found if row["query"] == QUERY.name]) == expected(rows)
+    name = next(name for name in found[0] if name.startswith("flow"))
+    some = pa.compute.is_in(rows["flow"], pa.array(["f1", "f2", "f3"]))
+    for inside in (True, False):
+        own = [row for row in found if row["query"] == "each" and row[name] == inside]
+        alone = rows.filter(pa.compute.equal(some, inside))
+        assert in_order(own) == [("each", *row[1:]) for row in expected(alone)]

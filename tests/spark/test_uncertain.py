@@ -267,3 +267,24 @@ def test_a_stream_stops_at_a_bad_row_with_our_error(run):
     handle = run.start(QUERIES, bounded=True)
     with pytest.raises(sb.InvalidInputError, match=r"^query 'often': probability='.*' must be in \(0, 1\], got 1\.25"):
         handle.await_end(300, progress=False)
+
+
+@pytest.mark.long
+def test_groups_are_distributed_over_shards(run):
+    """Also across a restart: the answers are those of one process. One late row is counted once."""
+    rows = some_rows(240, sure=0.3)
+    queries = [sb.UncertainTopK(**{**query.to_dict(), "partition_by": "ship"}) for query in QUERIES]
+    late = rows.slice(20, 1).set_column(1, "sighting", pa.array([999]))
+    run.add(rows.slice(0, 80), rows.slice(80, 60))
+    run.catch_up(queries, shards=3)
+    run.add(pa.concat_tables([rows.slice(140), late]))
+    metrics = run.finish(queries, shards=3)
+    assert (metrics["late"], metrics["rows"], metrics["candidates"]) == (1, 101, 0)
+    columns = (rows[name] for name in ("ts", "size", "sure", "berg", "sighting"))
+    monitor = sb.uncertain.Monitor(queries, computed=True)
+    monitor.push(*columns, groups=rows["ship"])
+    monitor.finish()
+    wanted = [(row["group"], *told(row)) for row in monitor.answers().to_pylist()]
+    found = [(row["ship"], *told(row)) for row in read_sink(run.folder / "out")]
+    assert sorted(found) == sorted(wanted)
+    assert len({row[0] for row in found}) == 4

@@ -66,6 +66,8 @@ def uncertain_cql(query, stream="sensors"):
     window = f"{'ROWS' if rows else 'RANGE'} {query.size} FREQUENCY {query.every}{rows}"
     told = {name: getattr(query, name) for name in ("where", "probability", "rule", "stream")}
     clauses = [f"{name} {writer.expression(text)}" for name, text in told.items() if text is not None]
+    if query.partition_by:
+        clauses.append(f"PARTITION BY {', '.join(map(writer.expression, query.partition_by))}")
     clauses.append(f"ORDER BY {writer.expression(query.by)} {query.order} SEMANTICS {quote(query.semantics)}")
     clauses += [f"THRESHOLD {query.threshold!r}"] if query.threshold is not None else []
     clauses += [f"weights ({','.join(map(repr, query.weights))})"] if query.weights is not None else []

@@ -37,6 +37,17 @@ def test_even_what_is_no_sql_comes_back(query):
             {"aggregate": "max", "where": "x > 1", "method": "sorted-lists"},
         ),
         (
+            "TOPK sum(load), 5 OBJECT flow STREAM router PARTITION BY region, upper(site) OVER 1 HOUR EVERY 1 MINUTE",
+            {"partition_by": ["region", "upper(site)"]},
+        ),
+        (
+            (
+                "SELECT TOP 5 * FROM r [RANGE 1 HOUR SLIDE 1 MINUTE] PARTITION BY region OBJECT flow STREAM router "
+                "ORDER BY sum(load) DESC"
+            ),
+            {"partition_by": ["region"]},
+        ),
+        (
             (
                 "TOPK a + sqrt(b), 5 OBJECT flow VALUE load STREAM router STREAMS ('a', 'b') "
                 "BOUNDS ('a' (0, 1), 'b' (0, 9)) "
@@ -77,7 +88,6 @@ def test_a_query_over_arrays_has_no_sql():
         ("TOPK sum(a), 5 OBJECT f VALUE a OVER 1 HOUR", "the value is given twice"),
         ("TOPK 5 OBJECT f OVER 1 HOUR", "the query has no score"),
         ("TOPK sum(a) ASC, 5 OBJECT f OVER 1 HOUR", "does not support ASC"),
-        ("TOPK sum(a), 5 OBJECT f BY g OVER 1 HOUR", "does not support groups"),
         ("TOPK sum(a), 5 WITH TIES OBJECT f OVER 1 HOUR", "does not support WITH TIES"),
         ("TOPK sum(a), 5 OBJECT f OVER 1 HOUR FULL WINDOWS ONLY", "does not support FULL WINDOWS ONLY"),
         ("TOPK sum(a), 5 OBJECT f BY KEY g OVER 1 HOUR", "so it does not support keys"),

@@ -158,7 +158,7 @@ def test_a_hyphen_after_top(text, column, message):
     ("text", "column", "message"),
     [
         ("TOPK a, 3 PROBABILITY p OVER 5 ROWS EVERY 1 ROW", 43, "does not support a slide"),
-        ("TOPK a, 3 PROBABILITY p BY b OVER 5 ROWS", 25, "does not support groups"),
+        ("TOPK a, 3 PROBABILITY p BY b, b OVER 5 ROWS", 31, "group 'b' is given twice"),
         (
             "TOPK a, 3 WITH TIES PROBABILITY p OVER 5 ROWS",
             11,
@@ -206,3 +206,17 @@ def test_what_is_wrong_is_said_at_its_place(text, column, message):
 def test_families_are_not_mixed():
     with pytest.raises(sb.InvalidQueryError, match="famil"):
         sb.sql("a: TOPK x, 1 OVER 5 ROWS; b: TOPK x, 1 PROBABILITY p OVER 5 ROWS")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TOPK a, 3 PROBABILITY p PARTITION BY g, upper(h) OVER 5 ROWS",
+        "TOPK a, 3 PROBABILITY p BY g, upper(h) OVER 5 ROWS",
+        "SELECT TOP 3 * FROM r [ROWS 5] PROBABILITY p PARTITION BY g, upper(h) ORDER BY a DESC FREQUENCY 5 ROWS",
+    ],
+)
+def test_groups(text):
+    query = sb.UncertainTopK(k=3, size=5, by="a", probability="p", partition_by=["g", "upper(h)"])
+    assert sb.sql(text) == query
+    assert "PARTITION BY g, upper(h)" in str(query)

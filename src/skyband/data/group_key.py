@@ -71,8 +71,9 @@ def with_group_columns(
     places = np.empty(order.size, np.int64)
     places[order] = np.arange(order.size)
     for name in names:
-        whole = pa.concat_arrays([column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-                                  for column in columns[name]])
+        whole = pa.concat_arrays(
+            [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns[name]]
+        )
         table = table.append_column(name, whole.take(pa.array(places)))
     return table
 

@@ -89,11 +89,9 @@ class PendingTuples:
             self._rows = None
             return
         table = from_bytes(state)
-        positions, streams, values, groups = (
-            one(table[name]).to_numpy(zero_copy_only=False).copy() if name in table.column_names else _NONE
-            for name in ("positions", "streams", "values", "groups")
-        )
-        self._rows = ArrivedTuples(positions, one(table["objects"]), streams, values, groups)
+        known = [name for name in ("positions", "streams", "values", "groups") if name in table.column_names]
+        columns = {name: one(table[name]).to_numpy(zero_copy_only=False).copy() for name in known}
+        self._rows = ArrivedTuples(objects=one(table["objects"]), **columns)
 
 
 def _joined(first: ArrivedTuples | None, second: ArrivedTuples | None) -> ArrivedTuples | None:

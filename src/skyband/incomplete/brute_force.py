@@ -86,7 +86,7 @@ def answers_of(
     refuse_undefined(query)
     mine = {name: one(tuples[group_name(place)]) for place, name in enumerate(query.groups)}
     mine = {
-        name: pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        name: pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), pc.add(column, pa.scalar(0.0, column.type)))
         if pa.types.is_floating(column.type)
         else column
         for name, column in mine.items()

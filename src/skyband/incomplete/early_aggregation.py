@@ -120,9 +120,7 @@ class EarlyAggregation:
         asks = len(self._terms.asks)
         if rows * asks > self._found.objects.size:
             intervals, least = self._found.sure.size > 0, 2 * rows * asks
-            self._found = room_for(
-                self.shape.k, intervals, least=least, asks=asks, lossy=self._lossy, few=self._few
-            )
+            self._found = room_for(self.shape.k, intervals, least=least, asks=asks, lossy=self._lossy, few=self._few)
 
     def keep_asks(self, kept: Ints) -> None:
         """Answer only some of the queries from now on. Instances are still kept for all of them."""

@@ -47,7 +47,8 @@ def room_for(
 ) -> InstanceAnswers:
     """Return an output buffer for some answers, with at least `least` rows.
 
-    With `few`, the buffer is small. It does not grow with k, only with the objects that there are: an answer may have far fewer than k of them.
+    It does not grow with k, only with the objects that there are: an answer may have far fewer than k of them. With
+    `few`, it is small.
     """
     room = _FEW if few else _ROOM
     windows = max(asks, room // k)

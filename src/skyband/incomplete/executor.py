@@ -100,7 +100,9 @@ class IncompleteExecutor:
         self._query = query  # for what the queries have in common
         self._over_limit = 0  # tuples that the ledger did not admit
         self._counted = 0  # admitted tuples
-        self.engine: IncompleteEngine = _engine(self.queries, shape_of(query, streams, self.lattice), self.lattice, small)
+        self.engine: IncompleteEngine = _engine(
+            self.queries, shape_of(query, streams, self.lattice), self.lattice, small
+        )
         # If occurrences are not limited, or declared to be single, no ledger is needed.
         unlimited = query.axis == "count" and query.limit >= query.window.size
         self._ledger = (
@@ -199,9 +201,7 @@ class IncompleteExecutor:
         if kept is None:
             return np.arange(objects.size)
         if self.remembered + objects.size > kept.objects.size:
-            kept = self._ledger = _ledger_of(
-                *_entries(kept), room=self.remembered + objects.size, least=self._least
-            )
+            kept = self._ledger = _ledger_of(*_entries(kept), room=self.remembered + objects.size, least=self._least)
         taken = np.empty(objects.size, np.int64)
         window = self._query.window
         count = ledger.admit(

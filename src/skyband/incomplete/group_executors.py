@@ -68,8 +68,9 @@ class GroupExecutors:
         for part in np.split(order, np.flatnonzero(np.diff(codes)) + 1) if codes.size else ():
             code = int(groups[part[0]])
             executor = self._executors.get(code) or self._new(code)
-            rows = (column[part] if column.size else column for column in (positions, objects, streams, values, hashes))
-            _collect(found, executor.advance(*rows, clock), code)  # type: ignore[misc]  # five columns
+            times = positions[part] if positions.size else positions  # empty on a count axis
+            keys = hashes[part] if hashes.size else hashes
+            _collect(found, executor.advance(times, objects[part], streams[part], values[part], keys, clock), code)
         if clock is not None and clock >= self._next_end:
             none = positions[:0]
             for code in list(self._executors):  # groups of arrived tuples have nothing more to answer

@@ -35,7 +35,10 @@ def scans_of(queries: Sequence[IncompleteTopK]) -> tuple[IncompleteScan, ...]:
     [(0, 1)]
     """
     found = places_by(IncompleteTopK.scan_key, queries)
-    return tuple(IncompleteScan(*read[:4], places, *read[4:]) for read, places in found.items())
+    return tuple(
+        IncompleteScan(name, stream, value, where, places, *groups)
+        for (name, stream, value, where, *groups), places in found.items()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ def by_brute_force(rows: DataFrame, workload: Workload[IncompleteTopK], *, time:
     found = pa.concat_tables(
         [answers_of(table, query, bound, kinds) for table, query in zip(tables, workload, strict=True)]
     )
-    return rows.sparkSession.createDataFrame(found)
+    return rows.sparkSession.createDataFrame(found.combine_chunks())
 
 
 def _tuples(rows: DataFrame, query: IncompleteTopK, time: str, id_: str | None) -> pa.Table:

@@ -152,8 +152,7 @@ def write_aggregate(query: Mapping[str, Any], *, named: bool = False) -> str:
         parts.append(f"WHERE {expression(query['where'])}")
     first, *rest = [query["key"]] if isinstance(query["key"], str) else query["key"]
     parts.append(f"BY KEY {', '.join([_key(first), *map(expression, rest)])}")
-    if query["partition_by"]:
-        parts.append(f"PARTITION BY {', '.join(map(expression, query['partition_by']))}")
+    parts += _partition(query)
     if query.get("half_life"):
         parts.append(f"HALF_LIFE {span(query['half_life'])}")
     if query["having"] is not None:
@@ -198,14 +197,18 @@ def write_incomplete(query: Mapping[str, Any], *, named: bool = False) -> str:
         parts.append(f"BOUNDS ({', '.join(each)})")
     elif tuple(query["bounds"]) != (0.0, 1.0):
         parts.append(f"BOUNDS ({', '.join(map(repr, query['bounds']))})")
-    if query.get("partition_by"):
-        parts.append(f"PARTITION BY {', '.join(map(expression, query['partition_by']))}")
+    parts += _partition(query)
     if query["occurrences"] != 1:
         parts.append(f"OCCURRENCES {str(query['occurrences']).upper()}")
     parts += _windows({**query, "slide": query["every"], "full_only": False})
     if query["method"] != "exact":
         parts.append(f"METHOD {query['method'].upper()}")
     return " ".join(parts + (["INTERVALS"] if query["intervals"] else []))
+
+
+def _partition(query: Mapping[str, Any]) -> list[str]:
+    groups = query.get("partition_by")
+    return [f"PARTITION BY {', '.join(map(expression, groups))}"] if groups else []
 
 
 def _stream(name: str | int) -> str:
@@ -250,8 +253,7 @@ def write_uncertain(query: Mapping[str, Any], *, named: bool = False) -> str:
     for field in ("where", "probability", "rule", "stream"):
         if query[field] is not None:
             parts.append(f"{field.upper()} {expression(query[field])}")
-    if query.get("partition_by"):
-        parts.append(f"PARTITION BY {', '.join(map(expression, query['partition_by']))}")
+    parts += _partition(query)
     parts += [f"OVER {span(query['size'])}", f"FREQUENCY {span(query['every'])}"]
     if query["semantics"] != "pk-topk":
         parts.append(f"SEMANTICS {query['semantics'].upper()}")

@@ -53,7 +53,7 @@ def answer_kinds(
     stream: pa.DataType,
     groups: Mapping[str, pa.DataType],
 ) -> pa.Schema:
-    """Return the columns of answers that are compared, with the types of the time, the id, the stream and the groups."""
+    """Return the columns of answers that are compared, with the types of time, id, stream and groups."""
     meanings = {query.semantics for query in workload}
     fields = [("query", pa.string()), ("time", time), ("rank", pa.int64()), ("id", id_), ("score", pa.float64())]
     fields.append(("probability", pa.float64()))
@@ -121,9 +121,9 @@ def judged(tables: Sequence[pa.Table], workload: Workload[Any], found: pa.Table)
         for row, owner in enumerate(_groups_of(columns, table.num_rows)):
             by_group[owner].append(row)
         for owner in [*by_group, *(other for other in answers if other not in by_group)]:
-            mine = _in_order(table.take(pa.array(by_group.get(owner, []), pa.int64())), query)
+            inside = _in_order(table.take(pa.array(by_group.get(owner, []), pa.int64())), query)
             named = {"query": query.name, **dict(zip(query.groups, owner, strict=True))}
-            for at, rows in _expected(mine, query, answers.get(owner, {})):
+            for at, rows in _expected(inside, query, answers.get(owner, {})):
                 expected += [{**unknown, **named, "time": at, "rank": rank, **row._asdict()} for rank, row in rows]
     kind = found.schema.field("time").type
     columns = {}
@@ -140,7 +140,7 @@ def _groups_of(columns: Sequence[pa.ChunkedArray], rows: int) -> list[tuple[Any,
     if not columns:
         return [()] * rows
     values = [
-        pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), pc.add(column, pa.scalar(0.0, column.type)))
         if pa.types.is_floating(column.type)
         else column
         for column in columns

@@ -36,9 +36,9 @@ class GroupTuples:
         """Number of tuples kept to compute the probability sums of rules."""
         return 0 if self._rules is None else len(self._rules)
 
-    def enter_rules(self, rules: pa.Array | None, places: Ints, chances: Floats, kind: pa.DataType | None) -> Ints:
+    def enter_rules(self, rules: pa.Array, places: Ints, chances: Floats, kind: pa.DataType | None) -> Ints:
         """Store the rules of tuples and return their codes, -1 for none; raise if a sum of probabilities exceeds 1."""
-        if rules is None or (self._rules is None and rules.null_count == len(rules)):
+        if self._rules is None and rules.null_count == len(rules):
             return np.full(places.size, -1)
         if self._rules is None:
             self._rules = RuleDictionary(self._size, lambda: self.store.rules_in_use, few=True)

@@ -237,33 +237,17 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         streams: Any,
         unnamed: bool,
     ) -> None:
-        """Take in valid tuples of several groups. The probabilities of all rules are checked before a tuple is stored."""
-        rows = checked.scores.size
+        """Take in valid tuples of several groups. The rules of all groups are checked before a tuple is stored."""
         labels = self._streams.check(streams, self._needs_stream(checked.rows, kept, places))
-        labelled = None if rules is None else key_column(rules, "rules").stored
-        if labelled is not None and kept is not None:
-            labelled = labelled.take(pa.array(kept))
         order = np.argsort(codes, kind="stable")
-        split = np.flatnonzero(np.diff(codes[order])) + 1
-        parts = {int(codes[part[0]]): part for part in np.split(order, split)} if rows else {}
+        parts = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1) if codes.size else []
+        found = {int(codes[part[0]]): part for part in parts}
+        fresh = {code: self._new_group() for code in found if code not in self._groups}
+        mine = {code: (fresh.get(code) or self._groups[code], part) for code, part in found.items()}
         on_time = self._intake.axis == "time"
-        if not on_time:
-            for code, part in parts.items():
-                begin = self._groups[code].objects if code in self._groups else 0
-                places[part] = np.arange(begin, begin + part.size)
-        ruled = np.full(rows, -1)
-        entered: list[GroupTuples] = []
-        fresh = {code: self._new_group() for code in parts if code not in self._groups}
-        try:
-            for code, part in parts.items():
-                group = fresh.get(code) or self._groups[code]
-                mine = None if labelled is None else labelled.take(pa.array(part))
-                ruled[part] = group.enter_rules(mine, places[part], chances[part], checked.position_kind)
-                entered.append(group)
-        except InvalidInputError:
-            for group in entered:
-                group.withdraw_rules()
-            raise
+        for group, part in () if on_time else mine.values():
+            places[part] = np.arange(group.objects, group.objects + part.size)
+        ruled = _entered(mine.values(), rules, kept, places, chances, checked.position_kind)
         if not self._is_grouped:  # no query has partition_by, so the groups apply to all of them
             self._times = Timetable(self._workload, self._times.method, self._times.since, aligned=True)
         self._intake.adopt(checked)
@@ -273,8 +257,7 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
         columns = TupleRows(
             places, checked.scores, chances, ruled, self._streams.enter(labels, kept, places), _ids(checked)
         )
-        for code, part in parts.items():
-            group = self._groups[code]
+        for group, part in mine.values():
             group.store.add(TupleRows._make(column[part] for column in columns), in_order=unnamed or not on_time)
             group.objects += part.size
             group.newest = int(places[part[-1]])
@@ -695,11 +678,44 @@ def replay(
     >>> table.select(["stream", "probability", "score"]).to_pylist()[0]
     {'stream': 'south', 'probability': 1.0625, 'score': 5.0}
     """
-    arrays = {"scores": scores, "probabilities": probabilities, "rules": rules, "ids": ids, "streams": streams, "groups": groups}
+    arrays = {
+        "scores": scores,
+        "probabilities": probabilities,
+        "rules": rules,
+        "ids": ids,
+        "streams": streams,
+        "groups": groups,
+    }
     found = replayed(queries, positions, arrays, time=time, id_=id, algorithm=plan)
     if found is not None:
         return found
     return Monitor(queries, plan=plan)._replayed(positions, scores, probabilities, rules, ids, streams, groups=groups)
+
+
+def _entered(
+    groups: Iterable[tuple[GroupTuples, Ints]],
+    rules: Any,
+    kept: Ints | None,
+    places: Ints,
+    chances: Floats,
+    kind: pa.DataType | None,
+) -> Ints:
+    """Store the rules of the tuples of several groups, given with their rows; or of none, if those of one are wrong."""
+    codes = np.full(places.size, -1)
+    if rules is None:
+        return codes
+    stored = key_column(rules, "rules").stored
+    stored = stored if kept is None else stored.take(pa.array(kept))
+    entered: list[GroupTuples] = []
+    try:
+        for group, rows in groups:
+            codes[rows] = group.enter_rules(stored.take(pa.array(rows)), places[rows], chances[rows], kind)
+            entered.append(group)
+    except InvalidInputError:
+        for group in entered:
+            group.withdraw_rules()
+        raise
+    return codes
 
 
 def _kept(keys: Floats, checked: Batch, positions: Any) -> Ints | None:

@@ -116,8 +116,14 @@ def weigh_rows(plan: UncertainPlan, batches: Iterable[pa.RecordBatch], _timely: 
         homes = shard_of_groups(tuples, [GROUP], grouping, plan.shards)[grouping.codes]
         for shard in range(plan.shards):
             # One shard counts the rows, and those that are late.
-            noted = note if shard == 0 else replace(note, histogram=None if note.histogram is None else Histogram.of(NO_ROWS))
-            yield Envelope(shard, tuples.filter(pa.array(homes == shard)), noted, *(counts if shard == 0 else (0, 0, 0)))
+            noted = (
+                note
+                if shard == 0
+                else replace(note, histogram=None if note.histogram is None else Histogram.of(NO_ROWS))
+            )
+            yield Envelope(
+                shard, tuples.filter(pa.array(homes == shard)), noted, *(counts if shard == 0 else (0, 0, 0))
+            )
 
 
 def _newest_cut(found: list[_Tuples], positions: Ints) -> tuple[int, ...]:

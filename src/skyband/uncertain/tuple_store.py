@@ -147,7 +147,7 @@ class TupleStore:
     def state(self, id_kind: pa.DataType) -> dict[str, Any]:
         """Return the state for `load`."""
         rows = self._slice(self._head, self._tail)._asdict()
-        rows["ids"] = pa.array(rows["ids"], id_kind)
+        rows["ids"] = pa.array(rows["ids"] if rows["ids"].size else [], id_kind)
         return {
             "rows": to_bytes(pa.table(rows)),
             "look_at": self._look_at,

@@ -48,6 +48,7 @@ def withdraw(ledger: RuleLedger, first: int, begin: int) -> None:
         ledger.counts[ledger.rules[entry]] += 1
     ledger.registers[HEAD], ledger.registers[TAIL] = first, begin
 
+
 @kernel
 def admit(ledger: RuleLedger, size: int, positions: Ints, rules: Ints, units: Ints, limit: int) -> int:
     """Add tuples sorted by position and return -1, or return the first row that makes a sum exceed `limit`.
