@@ -18,6 +18,7 @@ class Asked(NamedTuple):
     weights: dict | None = None
     bounds: tuple | dict = (0.0, 1.0)  # of all streams, or by stream
     occurrences: int = 1
+    ascending: bool = False
 
 
 def limits(asked: Asked, stream) -> tuple:
@@ -51,7 +52,7 @@ def score(asked: Asked, mine) -> float:
     per_stream = []
     for stream in asked.streams:
         found = [one.value for one in mine if one.stream == stream]
-        total = found[0] if found else limits(asked, stream)[0]
+        total = found[0] if found else limits(asked, stream)[1 if asked.ascending else 0]
         for value in found[1:]:
             total += value
         per_stream.append(total)
@@ -86,8 +87,9 @@ def best(asked: Asked, window):
     by_object = defaultdict(list)
     for one in window:
         by_object[one.object].append(one)
-    ranked = sorted(((score(asked, mine), mine[-1].position, obj) for obj, mine in by_object.items()), reverse=True)
-    return [(obj, value) for value, _, obj in ranked[: asked.k]]
+    sign = -1.0 if asked.ascending else 1.0
+    found = ((sign * score(asked, mine), mine[-1].position, obj) for obj, mine in by_object.items())
+    return [(obj, sign * value) for value, _, obj in sorted(found, reverse=True)[: asked.k]]
 
 
 def instances(asked: Asked, kept, index: int):
@@ -113,7 +115,7 @@ def highest(asked: Asked, tuples) -> float:
     more = []
     for stream in asked.streams:
         missing = asked.occurrences - sum(one.stream == stream for one in tuples)
-        more += [Tuple(0, None, stream, limits(asked, stream)[1])] * missing
+        more += [Tuple(0, None, stream, limits(asked, stream)[0 if asked.ascending else 1])] * missing
     return score(asked, [*tuples, *more])
 
 
@@ -134,8 +136,9 @@ def sure_ones(asked: Asked, window):
     for one in window:
         by_object[one.object].append(one)
     reach = {obj: highest(asked, mine) for obj, mine in by_object.items()}
+    sign = -1.0 if asked.ascending else 1.0
     return {
         obj
         for obj, has in best(asked, window)
-        if sum(high >= has for other, high in reach.items() if other != obj) < asked.k
+        if sum(sign * high >= sign * has for other, high in reach.items() if other != obj) < asked.k
     }

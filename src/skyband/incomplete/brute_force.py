@@ -140,6 +140,7 @@ def _answers(query: IncompleteTopK, tuples: Sequence[_Tuple]) -> Iterator[tuple[
     kept = _counted(query, tuples)
     if not kept:
         return
+    sign = -1.0 if query.ascending else 1.0
     size, every, origin = query.window.size, query.window.slide, query.window.origin
     end = origin + ((kept[0].position - origin) // every + 1) * every
     while end - size <= kept[-1].position and (query.axis == "time" or end <= len(kept)):
@@ -148,10 +149,10 @@ def _answers(query: IncompleteTopK, tuples: Sequence[_Tuple]) -> Iterator[tuple[
             if end - size <= one_of.position < end:
                 by_object[one_of.object].append(one_of)
         ranked = sorted(
-            ((_score(query, mine), mine[-1].position, place) for place, mine in by_object.items()), reverse=True
+            ((sign * _score(query, mine), mine[-1].position, place) for place, mine in by_object.items()), reverse=True
         )
         for rank, (score, _, place) in enumerate(ranked[: query.k], 1):
-            yield end, rank, place, score
+            yield end, rank, place, sign * score
         end += every
 
 
@@ -175,7 +176,7 @@ def _score(query: IncompleteTopK, mine: Sequence[_Tuple]) -> float:
     by_stream = []
     for stream in query.streams or ():
         found = [one_of.value for one_of in mine if one_of.stream == str(stream)]
-        total = found[0] if found else query.bounds_of(stream)[0]
+        total = found[0] if found else query.bounds_of(stream)[1 if query.ascending else 0]
         for value in found[1:]:
             total += value
         by_stream.append(total)

@@ -21,6 +21,7 @@ from skyband.queries.sharing import places_by
 
 __all__ = ["IncompleteExecutor", "Lattice", "lattice_of", "shape_of", "shared"]
 
+_MIRRORED = {"min": "max", "max": "min"}  # of negated values
 _AGGREGATES = {"sum": attributes.SUM, "avg": attributes.AVG, "min": attributes.MIN, "max": attributes.MAX}
 _LEAST = 1024
 _FEW = 16  # of a small executor
@@ -141,6 +142,8 @@ class IncompleteExecutor:
     ) -> list[ObjectAnswers]:
         """Process tuples and return the answers of windows that ended, per query. On a count axis without positions."""
         counted = self._counted
+        if self._query.ascending:
+            values = 0.0 - values
         if self._ledger is not None:
             taken = self._admitted(positions, objects, streams)
             if taken.size < objects.size:
@@ -152,6 +155,8 @@ class IncompleteExecutor:
         if self._query.axis == "count":
             positions, clock = np.arange(counted, self._counted), self._counted
         found = self.engine.advance(positions, objects, streams, values, hashes, clock)
+        if self._query.ascending:
+            found = found._replace(scores=0.0 - found.scores, best=0.0 - found.best)
         return [found] if len(self.queries) == 1 else [of_ask(found, ask) for ask in range(len(self.queries))]
 
     def remove(self, name: str) -> None:
@@ -237,13 +242,19 @@ def _ledger_of(objects: Ints, streams: Ints, positions: Ints, *, room: int = 0, 
 
 
 def shape_of(query: IncompleteTopK, streams: tuple[str | int, ...], lattice: Lattice | None = None) -> IncompleteShape:
-    """Return the query in the form of the engines, with the windows of a lattice."""
+    """Return the query in the form of the engines, with the windows of a lattice.
+
+    Engines rank higher scores first. Of a query with the other order they get negated values, with the negated bounds.
+    """
+    pairs = [query.bounds_of(stream) for stream in streams]
+    if query.ascending:
+        pairs = [(-high, -low) for low, high in pairs]
     return IncompleteShape(
         *(lattice_of(query) if lattice is None else lattice),
         len(streams),
         _scoring(query, streams),
-        np.array([query.bounds_of(stream)[0] for stream in streams]),
-        np.array([query.bounds_of(stream)[1] for stream in streams]),
+        np.array([low for low, _ in pairs]),
+        np.array([high for _, high in pairs]),
         query.limit,
         query.occurrences == "once",
     )
@@ -252,8 +263,10 @@ def shape_of(query: IncompleteTopK, streams: tuple[str | int, ...], lattice: Lat
 def _scoring(query: IncompleteTopK, streams: tuple[str | int, ...]) -> Scoring:
     if query.aggregate in _AGGREGATES:
         weights = np.array([query.weight_of(stream) for stream in streams])
-        return attributes.aggregate_of(_AGGREGATES[query.aggregate], weights)
-    return compiled(query.aggregate, streams, {stream: query.bounds_of(stream) for stream in streams}, query.limit)
+        name = _MIRRORED.get(query.aggregate, query.aggregate) if query.ascending else query.aggregate
+        return attributes.aggregate_of(_AGGREGATES[name], weights)
+    bounds = {stream: query.bounds_of(stream) for stream in streams}
+    return compiled(query.aggregate, streams, bounds, query.limit, ascending=query.ascending)
 
 
 def _engine(

@@ -21,14 +21,16 @@ def _weights(query: IncompleteTopK) -> str:
 
 
 def _bounds(query: IncompleteTopK) -> str:
+    missing, at_best = ("largest", "smallest") if query.ascending else ("smallest", "largest")
     if query.has_bounds_by_stream:
         each = ", ".join(
             f"{stream} {low:g} to {high:g}"
             for stream, (low, high) in dict(query.bounds).items()  # type: ignore[arg-type]  # pairs by stream
         )
-        return f"values of {each}; a missing value counts as the smallest, at best as the largest"
+        return f"values of {each}; a missing value counts as the {missing}, at best as the {at_best}"
     low, high = query.bounds_of("")
-    return f"values from {low:g} to {high:g}; a missing value counts as {low:g}, at best as {high:g}"
+    counts, best = (high, low) if query.ascending else (low, high)
+    return f"values from {low:g} to {high:g}; a missing value counts as {counts:g}, at best as {best:g}"
 
 
 def _times(query: IncompleteTopK) -> str:
@@ -78,7 +80,8 @@ def page(queries: Sequence[IncompleteTopK], *, on_spark: bool = False) -> str:
             lines.append("  exactness     answers include whether a score is exact (`exact`) or may be too low")
         if query.intervals:
             lines.append(
-                "  intervals     answers include the highest score that an object can still reach (`best`) and whether "
+                f"  intervals     answers include the {'lowest' if query.ascending else 'highest'} score that an "
+                "object can still reach (`best`) and whether "
                 "it is certain to stay among the k best (`sure`)"
             )
     if on_spark:

@@ -39,11 +39,17 @@ _ERROR = 2.0**-50  # relative; functions of the C library are off by less than 2
 
 
 def compiled(
-    text: str, streams: Sequence[str | int], bounds: Mapping[str | int, Interval], occurrences: int = 1
+    text: str,
+    streams: Sequence[str | int],
+    bounds: Mapping[str | int, Interval],
+    occurrences: int = 1,
+    *,
+    ascending: bool = False,
 ) -> Scoring:
     """Return the steps of an expression over the values of `streams`. Reject one that is not known to be monotone.
 
-    `bounds` are those of a value; a stream adds up to `occurrences` of them.
+    `bounds` are those of a value; a stream adds up to `occurrences` of them. `ascending`: return the steps of the negated
+    score over negated values, which rises with these.
 
     >>> scoring = compiled("0.5 * a + sqrt(b)", ["a", "b"], {"a": (0, 1), "b": (0, 100)})
     >>> attributes.evaluate(np.array([0.5, 9.0]), scoring, False)
@@ -57,6 +63,8 @@ def compiled(
     made.add(tree, 1)
     if not made.used:
         raise made.refusal("it contains no stream, so all objects would have the same score")
+    if ascending:
+        made.mirror()
     steps = np.array(made.steps, np.int64).reshape(-1, 2)
     return Scoring(EXPRESSION, np.ones(len(streams)), steps, np.array(made.numbers), np.empty(len(made.steps)))
 
@@ -71,7 +79,8 @@ class _Compiler:
         self.places = {str(stream): place for place, stream in enumerate(streams)}
         # Sums are rounded, so they may exceed their bound a little.
         more = occurrences * (1 + 1e-9) if occurrences > 1 else 1
-        self.ranges = {str(stream): (float(bounds[stream][0]), float(bounds[stream][1]) * more) for stream in streams}
+        pairs = {str(stream): (float(bounds[stream][0]), float(bounds[stream][1])) for stream in streams}
+        self.ranges = {name: (min(low, low * more), max(high, high * more)) for name, (low, high) in pairs.items()}
         self.steps: list[tuple[int, int]] = []
         self.numbers: list[float] = []
         self.used: set[str] = set()
@@ -155,6 +164,17 @@ class _Compiler:
             self.steps.append((attributes.VALUE, self.places[node.name]))
         elif isinstance(node, Call):
             self._add_call(node, direction)
+
+    def mirror(self) -> None:
+        """Negate values and the score; what was corrected upwards for an upper bound is corrected downwards."""
+        found = []
+        for step, argument in self.steps:
+            found.append((step, argument))
+            if step == attributes.VALUE:
+                found.append((attributes.NEGATIVE, 0))
+            elif step == attributes.RAISE:
+                self.numbers[argument] = -self.numbers[argument]
+        self.steps = [*found, (attributes.NEGATIVE, 0)]
 
     def _add_call(self, node: Call, direction: int) -> None:
         name, args = node.name, node.args

@@ -77,6 +77,11 @@ def _means(rows: pa.Table, name: str, values: pa.ChunkedArray) -> pa.Table:
 
 
 def _checked(name: str, answers: pa.Table) -> pa.Table:
+    if "group" in getattr(answers, "column_names", ()):
+        raise InvalidInputError(
+            f"{name} has the column group, so ranks of several groups would be compared with each other. Filter the "
+            "answers of one group, and drop the column."
+        )
     missing = [column for column in _COLUMNS if column not in getattr(answers, "column_names", ())]
     if missing:
         raise InvalidInputError(

@@ -46,7 +46,7 @@ METHODS = {
     "expected-scores": "early aggregation with expected scores, probability times bound: the published approximation",
 }
 # Fields that states and journals contain only if they are set, so that those of other queries are as before.
-_OPTIONAL = ("partition_by",)
+_OPTIONAL: dict[str, Any] = {"partition_by": [], "order": "desc"}  # and what they are then
 APPROXIMATE = ("approximate", "expected-scores")  # methods with sketches, without a ledger
 
 
@@ -56,7 +56,7 @@ class IncompleteTopK(Query):
 
     An object's score is the aggregate of its values in all declared streams. The lower bound is used for streams in
     which the window contains no tuple of the object. Objects with at least one tuple are ranked. Higher scores rank
-    first. Ties are broken by the object seen last, then by the larger object id.
+    first, with ``order="asc"`` lower ones; the upper bound is then used instead of the lower one. Ties are broken by the object seen last, then by the larger object id.
 
     Parameters
     ----------
@@ -96,6 +96,9 @@ class IncompleteTopK(Query):
         Whether answers also contain ``best``, the best score an object can still reach through attributes that have not
         arrived, and ``sure``, whether the object stays in the top k even if all other objects reach theirs. Requires
         ``method="exact"``.
+    order
+        ``"desc"``: higher scores are better, ``"asc"``: lower scores are better. Whichever is worse is assumed of values
+        that have not arrived, so a score only improves as they do.
     origin
         Anchor of the answer times: a `datetime`, ISO text or microseconds (time), or a tuple's number (count).
 
@@ -128,6 +131,7 @@ class IncompleteTopK(Query):
     method: Method = "exact"
     intervals: bool = False
     origin: datetime | str | int | None = None
+    order: Literal["desc", "asc"] = "desc"
     axis: Axis = field(init=False, compare=False)
     window: SlidingWindow = field(init=False, compare=False)
 
@@ -139,17 +143,15 @@ class IncompleteTopK(Query):
         aggregate = _checked_aggregate(self.aggregate, streams)
         bounds = _checked_bounds(self.bounds, streams)
         occurrences = _checked_occurrences(self.occurrences)
-        if limit_of(occurrences) > 1 and min(low for low, _ in _each(bounds).values()) < 0:
-            raise InvalidQueryError(
-                f"bounds={self.bounds!r} must not be negative with occurrences={occurrences}: values are added, so a "
-                "further negative value could lower a score. Shift the values, or use occurrences=1."
-            )
+        order = checked_choice("order", self.order, {"desc": "higher first", "asc": "lower first"})
+        _reject_worse_sums(self.bounds, bounds, occurrences, order)
         weights = _checked_weights(self.weights, streams, aggregate)
         _reject_overflow(bounds, limit_of(occurrences), streams, dict(weights or ()))
         if aggregate not in MONOTONE and streams is not None:
             from skyband.incomplete.expression import compiled  # noqa: PLC0415 - needs Arrow, other queries do not
 
-            compiled(aggregate, streams, {one: _pair_of(bounds, one) for one in streams}, limit_of(occurrences))
+            by_stream = {one: _pair_of(bounds, one) for one in streams}
+            compiled(aggregate, streams, by_stream, limit_of(occurrences), ascending=order == "asc")
         method = checked_choice("method", self.method, METHODS)
         if self.intervals is True and method != "exact":
             raise InvalidQueryError(
@@ -175,6 +177,7 @@ class IncompleteTopK(Query):
                 "method": method,
                 "intervals": checked_flag("intervals", self.intervals),
                 "origin": window.origin,
+                "order": order,
                 "axis": axis,
                 "window": window,
             }
@@ -187,7 +190,8 @@ class IncompleteTopK(Query):
         >>> sb.IncompleteTopK(k=1, size=9, partition_by="region").to_dict()["partition_by"]
         ['region']
         """
-        return {name: value for name, value in super().to_dict().items() if value or name not in _OPTIONAL}
+        found = super().to_dict()
+        return {name: value for name, value in found.items() if name not in _OPTIONAL or value != _OPTIONAL[name]}
 
     def to_sql(self, *, named: bool = False) -> str | None:
         """Return the query as one line of SQL; None if it has no object or no value.
@@ -223,7 +227,17 @@ class IncompleteTopK(Query):
         """
         alike = (self.streams, self.aggregate, self.weights, self.bounds, self.occurrences, self.method, self.intervals)
         windows = () if self.occurrences == "once" else (self.size, self.every, self.origin)
-        return (*self.scan_key(), *alike, *windows)
+        return (*self.scan_key(), *alike, *windows, *([self.order] if self.ascending else []))
+
+    @property
+    def ascending(self) -> bool:
+        """Whether lower scores are better.
+
+        >>> import skyband as sb
+        >>> sb.IncompleteTopK(k=3, size=9, order="asc").ascending
+        True
+        """
+        return self.order == "asc"
 
     def weight_of(self, stream: str | int) -> float:
         """Return the weight of a stream.
@@ -263,7 +277,8 @@ class IncompleteTopK(Query):
     @property
     def ranked_text(self) -> str:
         """Short description of the ranking."""
-        return f"the {self.k} best {'objects' if self.object is None else f'values of {self.object}'}"
+        best = "lowest" if self.ascending else "best"
+        return f"the {self.k} {best} {'objects' if self.object is None else f'values of {self.object}'}"
 
 
 def optional_columns(queries: Iterable[IncompleteTopK]) -> tuple[str, ...]:
@@ -416,6 +431,25 @@ def _reject_overflow(
         raise InvalidQueryError(
             f"bounds={bounds!r} with occurrences={occurrences} and weights={weights!r} allow scores to exceed the "
             "float range, where they cannot be ranked. Scale the values down."
+        )
+
+
+def _reject_worse_sums(
+    given: object, bounds: Pair | tuple[tuple[str | int, Pair], ...], occurrences: int | Literal["once"], order: str
+) -> None:
+    """Reject bounds with which a further value could make a sum worse."""
+    pairs = _each(bounds).values()
+    if limit_of(occurrences) == 1:
+        return
+    if order == "desc" and min(low for low, _ in pairs) < 0:
+        raise InvalidQueryError(
+            f"bounds={given!r} must not be negative with occurrences={occurrences}: values are added, so a "
+            "further negative value could lower a score. Shift the values, or use occurrences=1."
+        )
+    if order == "asc" and max(high for _, high in pairs) > 0:
+        raise InvalidQueryError(
+            f"bounds={given!r} must not be positive with occurrences={occurrences} and order='asc': values are added, "
+            "so a further positive value could raise a score, and it could not be bounded. Use occurrences=1."
         )
 
 

@@ -26,6 +26,8 @@ from skyband.snapshot import StateFormat, unchanged
 
 __all__ = ["SHARD", "IncompleteShard", "merged"]
 
+_KEY = "__skyband_key"  # the score, negated if lower scores are better
+
 
 def _from_version_2(saved: dict[str, Any]) -> dict[str, Any]:
     return {
@@ -173,8 +175,10 @@ def merged(plan: IncompletePlan, tables: Sequence[pa.Table]) -> pa.Table:
     table = pa.concat_tables(tables, promote_options="default")
     order = [("time", "ascending"), ("place", "ascending")]
     order += [(GROUP, "ascending")] if plan.group_columns else []
-    order += [(name, "descending") for name in ("score", "last", "object")]
-    table = table.take(pc.sort_indices(table, order))
+    signs = np.array([-1.0 if query.ascending else 1.0 for query in plan.queries])
+    table = table.append_column(_KEY, pc.multiply(table["score"], pa.array(signs[one(table["place"]).to_numpy()])))
+    order += [(name, "descending") for name in (_KEY, "last", "object")]
+    table = table.take(pc.sort_indices(table, order)).drop_columns([_KEY])
     moments, places = table["time"].to_numpy(), table["place"].to_numpy()
     first = np.ones(table.num_rows, bool)
     first[1:] = (moments[1:] != moments[:-1]) | (places[1:] != places[:-1])

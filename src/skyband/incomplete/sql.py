@@ -55,9 +55,6 @@ def settle(draft: StatementDraft) -> None:
     if draft.aggregation.keys:
         message = "a query over incomplete streams ranks objects, so it does not support keys"
         raise draft.cursor.fail(message, _SHAPE, at=draft.places["key"])
-    if draft.fields.pop("order", "desc") == "asc":
-        message = "a query over incomplete streams does not support ASC"
-        raise draft.cursor.fail(message, "the highest scores rank first: write DESC", at=draft.places["order"])
     if "slide" in draft.fields:
         draft.put("every", draft.fields.pop("slide"), draft.places["slide"])
     call = draft.aggregation.call

@@ -179,7 +179,8 @@ def write_incomplete(query: Mapping[str, Any], *, named: bool = False) -> str:
     is_call = query["aggregate"] in ("sum", "avg", "min", "max")
     score = f"{query['aggregate']}({_argument(query['value'])})" if is_call else _score(query["aggregate"])
     parts = [f"{_name(query['name'])}:"] if named or query["name"] != DEFAULT_NAME else []
-    parts += [f"TOPK {score}, {query['k']}"]
+    ascending = " ASC" if query.get("order") == "asc" else ""
+    parts += [f"TOPK {score}{ascending}, {query['k']}"]
     if query["where"] is not None:
         parts.append(f"WHERE {expression(query['where'])}")
     parts.append(f"OBJECT {expression(query['object'])}")

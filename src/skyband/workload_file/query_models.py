@@ -407,6 +407,9 @@ class IncompleteSection(_EveryQuery):
     intervals: bool = Field(
         default=False, description="Report how much each score can still rise, and whether its rank is certain."
     )
+    order: Literal["desc", "asc"] = Field(
+        default="desc", description="The order of scores: higher is better (desc) or lower is better (asc)."
+    )
     origin: _Anchor = None
 
     @classmethod
