@@ -88,7 +88,9 @@ def test_expressions(text, seed):
     values = rng.integers(-2, 6, 400) + rng.choice([0.0, 0.125, 0.3], 400) - 0.3
     values = np.clip(values, -2, 5)
     tables = [
-        sb.incomplete.replay(sb.IncompleteTopK(size=40, every=7, method=method, **common), None, objects, streams, values)
+        sb.incomplete.replay(
+            sb.IncompleteTopK(size=40, every=7, method=method, **common), None, objects, streams, values
+        )
         for method in ("exact", "sorted-lists")
     ]
     assert tables[0].to_pylist() == tables[1].to_pylist()

@@ -64,6 +64,9 @@ OBJECTS = """
   - {name: each, type: incomplete, k: 2, size: 20 seconds, every: 5 seconds, object: id % 5, stream_by: "'a'",
      value: CASE WHEN s > 9 THEN 0.1 WHEN s < 0 THEN 0.7 ELSE s END, streams: [a], bounds: [0, 1000], occurrences: 3,
      partition_by: [g, odd]}
+  - {name: lowest, type: incomplete, k: 2, size: 20 seconds, every: 7 seconds, object: id % 5, order: asc,
+     stream_by: "coalesce(g, 'b')", value: CASE WHEN s > 9 THEN 9 WHEN s < -9 THEN -9 ELSE s END,
+     streams: [a, b, c], bounds: [-100, 1000], aggregate: max}
 """
 CHANCES = """
   - {name: likely, type: uncertain, k: 2, size: 20 seconds, every: 7 seconds, by: s, probability: '0.25', rule: id % 40}

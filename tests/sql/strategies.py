@@ -186,6 +186,7 @@ def incomplete_queries(draw, texts=None):
     bounds = draw(pairs if streams is None else st.one_of(pairs, st.fixed_dictionaries(dict.fromkeys(streams, pairs))))
     weighed = aggregate == "sum" and streams is not None and draw(st.booleans())
     method = draw(st.sampled_from([*METHODS]))
+    occurrences = draw(st.sampled_from([1, 3, "once"]))
     return IncompleteTopK(
         name=draw(NAMES),
         k=draw(st.integers(1, 2**31 - 1)),
@@ -200,10 +201,11 @@ def incomplete_queries(draw, texts=None):
         aggregate=aggregate,
         weights={streams[0]: draw(st.floats(0, 9))} if weighed else None,
         bounds=bounds,
-        occurrences=draw(st.sampled_from([1, 3, "once"])),
+        occurrences=occurrences,
         method=method,
         intervals=method == "exact" and draw(st.booleans()),
         origin=origin,
+        order="desc" if occurrences == 3 else draw(st.sampled_from(["desc", "asc"])),
     )
 
 

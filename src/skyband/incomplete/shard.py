@@ -175,10 +175,13 @@ def merged(plan: IncompletePlan, tables: Sequence[pa.Table]) -> pa.Table:
     table = pa.concat_tables(tables, promote_options="default")
     order = [("time", "ascending"), ("place", "ascending")]
     order += [(GROUP, "ascending")] if plan.group_columns else []
-    signs = np.array([-1.0 if query.ascending else 1.0 for query in plan.queries])
-    table = table.append_column(_KEY, pc.multiply(table["score"], pa.array(signs[one(table["place"]).to_numpy()])))
-    order += [(name, "descending") for name in (_KEY, "last", "object")]
-    table = table.take(pc.sort_indices(table, order)).drop_columns([_KEY])
+    key = "score"
+    if any(query.ascending for query in plan.queries):
+        signs = np.array([-1.0 if query.ascending else 1.0 for query in plan.queries])
+        key, signed = _KEY, pc.multiply(table["score"], pa.array(signs[one(table["place"]).to_numpy()]))
+        table = table.append_column(_KEY, signed)
+    order += [(name, "descending") for name in (key, "last", "object")]
+    table = table.take(pc.sort_indices(table, order))
     moments, places = table["time"].to_numpy(), table["place"].to_numpy()
     first = np.ones(table.num_rows, bool)
     first[1:] = (moments[1:] != moments[:-1]) | (places[1:] != places[:-1])
