@@ -48,8 +48,8 @@ def compiled(
 ) -> Scoring:
     """Return the steps of an expression over the values of `streams`. Reject one that is not known to be monotone.
 
-    `bounds` are those of a value; a stream adds up to `occurrences` of them. `ascending`: return the steps of the negated
-    score over negated values, which rises with these.
+    `bounds` are those of a value; a stream adds up to `occurrences` of them. With `ascending`, the steps are those of
+    the negated score over negated values, which rises with these.
 
     >>> scoring = compiled("0.5 * a + sqrt(b)", ["a", "b"], {"a": (0, 1), "b": (0, 100)})
     >>> attributes.evaluate(np.array([0.5, 9.0]), scoring, False)

@@ -23,7 +23,7 @@ from skyband.incomplete.arrivals import (
 from skyband.incomplete.early_aggregation import without_losses
 from skyband.incomplete.engine import from_end_on
 from skyband.incomplete.executor import IncompleteExecutor, Lattice, lattice_of, shared
-from skyband.incomplete.group_executors import GroupExecutors
+from skyband.incomplete.grouped_executor import GroupedExecutor
 from skyband.incomplete.query import APPROXIMATE, IncompleteTopK
 from skyband.incomplete.table import answer_rows, wanted_columns
 from skyband.kernels.stream import Floats, Ints
@@ -229,8 +229,8 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
 
     def _executor(
         self, queries: list[IncompleteTopK], lattice: Lattice | None = None
-    ) -> IncompleteExecutor | GroupExecutors:
-        kind = GroupExecutors if self._all_grouped or queries[0].groups else IncompleteExecutor
+    ) -> IncompleteExecutor | GroupedExecutor:
+        kind = GroupedExecutor if self._all_grouped or queries[0].groups else IncompleteExecutor
         return kind(queries, self._streams, lattice)
 
     def _forget_groups(self) -> int:
@@ -245,7 +245,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
             used = np.zeros(groups.codes, bool)
             used[self._waiting.groups] = True
             for executor in self._executors:
-                if isinstance(executor, GroupExecutors):
+                if isinstance(executor, GroupedExecutor):
                     used[executor.groups] = True
             groups.forget(used)
         return len(groups)

@@ -56,7 +56,8 @@ class IncompleteTopK(Query):
 
     An object's score is the aggregate of its values in all declared streams. The lower bound is used for streams in
     which the window contains no tuple of the object. Objects with at least one tuple are ranked. Higher scores rank
-    first, with ``order="asc"`` lower ones; the upper bound is then used instead of the lower one. Ties are broken by the object seen last, then by the larger object id.
+    first; with ``order="asc"`` lower ones do, and the upper bound is used. Ties are broken by the object seen last,
+    then by the larger object id.
 
     Parameters
     ----------
@@ -97,8 +98,8 @@ class IncompleteTopK(Query):
         arrived, and ``sure``, whether the object stays in the top k even if all other objects reach theirs. Requires
         ``method="exact"``.
     order
-        ``"desc"``: higher scores are better, ``"asc"``: lower scores are better. Whichever is worse is assumed of values
-        that have not arrived, so a score only improves as they do.
+        ``"desc"``: higher scores are better, ``"asc"``: lower scores are better. The worst value is assumed of streams
+        without a tuple, so a score only improves as tuples arrive.
     origin
         Anchor of the answer times: a `datetime`, ISO text or microseconds (time), or a tuple's number (count).
 

@@ -106,7 +106,7 @@ def judged(tables: Sequence[pa.Table], workload: Workload[Any], found: pa.Table)
     `tables` have the tuples of each query, in any order.
     """
     expected: list[dict[str, Any]] = []
-    unknown = dict.fromkeys(found.column_names)
+    unknown: dict[str, Any] = dict.fromkeys(found.column_names)
     for table, query in zip(tables, workload, strict=True):
         order = found.filter(pc.equal(found["query"], query.name))
         order = order.sort_by([("time", "ascending"), ("rank", "ascending")])
@@ -126,13 +126,13 @@ def judged(tables: Sequence[pa.Table], workload: Workload[Any], found: pa.Table)
             for at, rows in _expected(inside, query, answers.get(owner, {})):
                 expected += [{**unknown, **named, "time": at, "rank": rank, **row._asdict()} for rank, row in rows]
     kind = found.schema.field("time").type
-    columns = {}
+    found_columns: dict[str, pa.Array] = {}
     for field in found.schema:
         values = [row[field.name] for row in expected]
-        columns[field.name] = (
+        found_columns[field.name] = (
             pa.array(values, pa.int64()).cast(kind) if field.name == "time" else pa.array(values, field.type)
         )
-    return pa.table(columns, schema=found.schema)
+    return pa.table(found_columns, schema=found.schema)
 
 
 def _groups_of(columns: Sequence[pa.ChunkedArray], rows: int) -> list[tuple[Any, ...]]:

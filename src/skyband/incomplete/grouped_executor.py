@@ -1,4 +1,4 @@
-"""The executors of a stream with groups: one for each group, for queries that share instances.
+"""The executor of a stream with groups: one executor for each group, for queries that share instances.
 
 All groups have the same windows on a time axis. So a group without arriving tuples needs no work until a window ends,
 and it is removed when its last instance has expired: no later window contains one of its tuples.
@@ -18,13 +18,13 @@ from skyband.incomplete.query import APPROXIMATE, IncompleteTopK
 from skyband.kernels.stream import Floats, Ints
 from skyband.windows import ALWAYS
 
-__all__ = ["GroupExecutors"]
+__all__ = ["GroupedExecutor"]
 
 _STATE_SIZES = ("items", "sharing", "remembered")  # metrics that are not counters of work
 
 
-class GroupExecutors:
-    """The executors of queries, by the code of the group."""
+class GroupedExecutor:
+    """Queries with an executor for each group, by the code of the group."""
 
     def __init__(
         self, queries: Sequence[IncompleteTopK], streams: tuple[str | int, ...], lattice: Lattice | None = None
