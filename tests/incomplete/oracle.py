@@ -19,6 +19,7 @@ class Asked(NamedTuple):
     bounds: tuple | dict = (0.0, 1.0)  # of all streams, or by stream
     occurrences: int = 1
     ascending: bool = False
+    ties: bool = False
 
 
 def limits(asked: Asked, stream) -> tuple:
@@ -89,7 +90,11 @@ def best(asked: Asked, window):
         by_object[one.object].append(one)
     sign = -1.0 if asked.ascending else 1.0
     found = ((sign * score(asked, mine), mine[-1].position, obj) for obj, mine in by_object.items())
-    return [(obj, sign * value) for value, _, obj in sorted(found, reverse=True)[: asked.k]]
+    ranked = sorted(found, reverse=True)
+    better = [
+        sum(other > value for other, *_ in ranked) if asked.ties else place for place, (value, *_) in enumerate(ranked)
+    ]
+    return [(obj, sign * value) for (value, _, obj), ahead in zip(ranked, better, strict=True) if ahead < asked.k]
 
 
 def instances(asked: Asked, kept, index: int):
@@ -140,5 +145,10 @@ def sure_ones(asked: Asked, window):
     return {
         obj
         for obj, has in best(asked, window)
-        if sum(sign * high >= sign * has for other, high in reach.items() if other != obj) < asked.k
+        if sum(
+            sign * high > sign * has or (high == has and not asked.ties)
+            for other, high in reach.items()
+            if other != obj
+        )
+        < asked.k
     }

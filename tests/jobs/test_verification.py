@@ -67,6 +67,8 @@ OBJECTS = """
   - {name: lowest, type: incomplete, k: 2, size: 20 seconds, every: 7 seconds, object: id % 5, order: asc,
      stream_by: "coalesce(g, 'b')", value: CASE WHEN s > 9 THEN 9 WHEN s < -9 THEN -9 ELSE s END,
      streams: [a, b, c], bounds: [-100, 1000], aggregate: max}
+  - {name: ties, type: incomplete, k: 2, size: 20 seconds, every: 7 seconds, object: id % 5, stream_by: "'a'",
+     value: CASE WHEN s > 0 THEN 1 ELSE 0 END, streams: [a, b], ties: rank, where: odd, occurrences: 3}
 """
 CHANCES = """
   - {name: likely, type: uncertain, k: 2, size: 20 seconds, every: 7 seconds, by: s, probability: '0.25', rule: id % 40}

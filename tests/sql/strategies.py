@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from skyband import AggregateTopK, IncompleteTopK, TopK, UncertainTopK
 from skyband.aggregate.query import AGGREGATES
-from skyband.incomplete.query import METHODS, MONOTONE
+from skyband.incomplete.query import APPROXIMATE, METHODS, MONOTONE
 from skyband.uncertain.query import SEMANTICS
 
 # Unquoted, they are both columns and words of our grammar.
@@ -206,6 +206,7 @@ def incomplete_queries(draw, texts=None):
         intervals=method == "exact" and draw(st.booleans()),
         origin=origin,
         order="desc" if occurrences == 3 else draw(st.sampled_from(["desc", "asc"])),
+        ties="row_number" if method in APPROXIMATE else draw(st.sampled_from(["row_number", "rank"])),
     )
 
 

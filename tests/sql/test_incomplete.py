@@ -87,7 +87,10 @@ def test_a_query_over_arrays_has_no_sql():
         ("TOPK a, 5 OBJECT f OVER 1 HOUR", "so VALUE is missing"),
         ("TOPK sum(a), 5 OBJECT f VALUE a OVER 1 HOUR", "the value is given twice"),
         ("TOPK 5 OBJECT f OVER 1 HOUR", "the query has no score"),
-        ("TOPK sum(a), 5 WITH TIES OBJECT f OVER 1 HOUR", "does not support WITH TIES"),
+        (
+            "TOPK sum(a), 5 WITH TIES OBJECT f OVER 1 HOUR METHOD approximate",
+            "ties='rank' is not supported with method",
+        ),
         ("TOPK sum(a), 5 OBJECT f OVER 1 HOUR FULL WINDOWS ONLY", "does not support FULL WINDOWS ONLY"),
         ("TOPK sum(a), 5 OBJECT f BY KEY g OVER 1 HOUR", "so it does not support keys"),
         ("TOPK count(*), 5 OBJECT f OVER 1 HOUR", "aggregate='count' must be one of"),

@@ -151,8 +151,11 @@ def _answers(query: IncompleteTopK, tuples: Sequence[_Tuple]) -> Iterator[tuple[
         ranked = sorted(
             ((sign * _score(query, mine), mine[-1].position, place) for place, mine in by_object.items()), reverse=True
         )
-        for rank, (score, _, place) in enumerate(ranked[: query.k], 1):
-            yield end, rank, place, sign * score
+        scores = [score for score, *_ in ranked]
+        for place_in, (score, _, place) in enumerate(ranked):
+            rank = place_in + 1 if query.ties == "row_number" else scores.index(score) + 1
+            if rank <= query.k:
+                yield end, rank, place, sign * score
         end += every
 
 

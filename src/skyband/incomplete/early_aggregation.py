@@ -62,7 +62,7 @@ class EarlyAggregation:
         self.shape = shape
         self._few, self._least = small, _FEW if small else _LEAST
         self._lossy = lossy
-        asks = np.array([[shape.k, 1, 0, 0]]) if asks is None else asks
+        asks = np.array([[shape.k, 1, 0, 0, int(shape.ties)]]) if asks is None else asks
         self._terms = Terms(
             shape.k,
             shape.size,
@@ -114,9 +114,12 @@ class EarlyAggregation:
 
     def _make_room_for_answers(self) -> None:
         """Make the buffers long enough for an answer with all objects, or k of them."""
-        rows = min(self.shape.k, int(self._instances.registers[kernels.OBJECTS]))
+        rows, most = int(self._instances.registers[kernels.OBJECTS]), self.shape.k
+        if not self.shape.ties:
+            rows = min(most, rows)
         if rows > self._scratch.slots.size:
-            self._scratch = self._scratch._replace(slots=np.empty(min(self.shape.k, 2 * rows), np.int64))
+            more = 2 * rows if self.shape.ties else min(most, 2 * rows)
+            self._scratch = self._scratch._replace(slots=np.empty(more, np.int64))
         asks = len(self._terms.asks)
         if rows * asks > self._found.objects.size:
             intervals, least = self._found.sure.size > 0, 2 * rows * asks

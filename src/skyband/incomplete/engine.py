@@ -132,6 +132,7 @@ class IncompleteShape(NamedTuple):
     highs: Floats
     occurrences: int  # maximum number of valid tuples of an object in a stream
     once: bool = False  # a stream reports an object at most once, in all windows together
+    ties: bool = False  # also all objects with the score of the k-th
 
 
 class IncompleteEngine(Protocol):

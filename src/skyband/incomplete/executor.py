@@ -47,11 +47,12 @@ class Lattice(NamedTuple):
         """Return the lattice of one more query."""
         return self._replace(k=max(self.k, query.k), size=max(self.size, query.window.size))
 
-    def ask(self, query: IncompleteTopK) -> tuple[int, int, int, int]:
+    def ask(self, query: IncompleteTopK) -> tuple[int, int, int, int, int]:
         """Return the query in the form of the kernels."""
         window = query.window
         offset = (window.origin - self.origin) // self.every
-        return query.k, window.slide // self.every, offset, (self.size - window.size) // self.every
+        shift = (self.size - window.size) // self.every
+        return query.k, window.slide // self.every, offset, shift, int(query.ties == "rank")
 
 
 def lattice_of(query: IncompleteTopK) -> Lattice:
@@ -257,6 +258,7 @@ def shape_of(query: IncompleteTopK, streams: tuple[str | int, ...], lattice: Lat
         np.array([high for _, high in pairs]),
         query.limit,
         query.occurrences == "once",
+        query.ties == "rank",
     )
 
 

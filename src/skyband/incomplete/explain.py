@@ -76,6 +76,8 @@ def page(queries: Sequence[IncompleteTopK], *, on_spark: bool = False) -> str:
             f"  method        {query.method}: {METHODS[query.method]}",
             f"  ledger        {_ledger(query)}",
         ]
+        if query.ties == "rank":
+            lines.append("  ties          equal scores share a rank; all objects with the k-th score are included")
         if query.method in APPROXIMATE:
             lines.append("  exactness     answers include whether a score is exact (`exact`) or may be too low")
         if query.intervals:

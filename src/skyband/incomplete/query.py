@@ -46,7 +46,7 @@ METHODS = {
     "expected-scores": "early aggregation with expected scores, probability times bound: the published approximation",
 }
 # Fields that states and journals contain only if they are set, so that those of other queries are as before.
-_OPTIONAL: dict[str, Any] = {"partition_by": [], "order": "desc"}  # and what they are then
+_OPTIONAL: dict[str, Any] = {"partition_by": [], "order": "desc", "ties": "row_number"}  # and what they are then
 APPROXIMATE = ("approximate", "expected-scores")  # methods with sketches, without a ledger
 
 
@@ -100,6 +100,9 @@ class IncompleteTopK(Query):
     order
         ``"desc"``: higher scores are better, ``"asc"``: lower scores are better. The worst value is assumed of streams
         without a tuple, so a score only improves as tuples arrive.
+    ties
+        ``"row_number"``: k objects, of equal scores the one seen last first. ``"rank"``: also every object with the
+        score of the k-th, and equal scores share a rank (1, 1, 3). Not for approximate methods, which may miss objects.
     origin
         Anchor of the answer times: a `datetime`, ISO text or microseconds (time), or a tuple's number (count).
 
@@ -133,6 +136,7 @@ class IncompleteTopK(Query):
     intervals: bool = False
     origin: datetime | str | int | None = None
     order: Literal["desc", "asc"] = "desc"
+    ties: Literal["row_number", "rank"] = "row_number"
     axis: Axis = field(init=False, compare=False)
     window: SlidingWindow = field(init=False, compare=False)
 
@@ -159,6 +163,12 @@ class IncompleteTopK(Query):
                 f"intervals=True is not supported with method={method!r}. Use method='exact', which computes upper "
                 "bounds of scores."
             )
+        ties = checked_choice("ties", self.ties, {"row_number": "k objects", "rank": "also all with the k-th score"})
+        if ties == "rank" and method in APPROXIMATE:
+            raise InvalidQueryError(
+                f"ties='rank' is not supported with method={method!r}, which may drop objects with the score of the "
+                "k-th. Use method='exact'."
+            )
         self._settle(
             {
                 "name": checked_name(self.name),
@@ -179,6 +189,7 @@ class IncompleteTopK(Query):
                 "intervals": checked_flag("intervals", self.intervals),
                 "origin": window.origin,
                 "order": order,
+                "ties": ties,
                 "axis": axis,
                 "window": window,
             }
@@ -228,7 +239,8 @@ class IncompleteTopK(Query):
         """
         alike = (self.streams, self.aggregate, self.weights, self.bounds, self.occurrences, self.method, self.intervals)
         windows = () if self.occurrences == "once" else (self.size, self.every, self.origin)
-        return (*self.scan_key(), *alike, *windows, *([self.order] if self.ascending else []))
+        rest = [self.order] if self.ascending else []
+        return (*self.scan_key(), *alike, *windows, *rest, *([self.ties] if self.ties == "rank" else []))
 
     @property
     def ascending(self) -> bool:

@@ -19,6 +19,7 @@ from skyband.errors import SnapshotError
 from skyband.incomplete.monitor import Monitor
 from skyband.incomplete.plan import IncompletePlan
 from skyband.incomplete.query import IncompleteTopK
+from skyband.incomplete.table import shared_ranks
 from skyband.queries.sharing import places_by
 from skyband.sharding.ordered_shard import OrderedShard
 from skyband.sharding.shard import Segments
@@ -189,7 +190,11 @@ def merged(plan: IncompletePlan, tables: Sequence[pa.Table]) -> pa.Table:
         groups = one(table[GROUP]).dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
         first[1:] |= groups[1:] != groups[:-1]
     begins = np.flatnonzero(first)
-    ranks = np.arange(table.num_rows) - np.repeat(begins, np.diff(begins, append=table.num_rows)) + 1
+    counts = np.diff(begins, append=table.num_rows)
+    ranks = np.arange(table.num_rows) - np.repeat(begins, counts) + 1
+    tied = np.array([query.ties == "rank" for query in plan.queries])
+    if tied.any():
+        ranks = np.where(tied[places], shared_ranks(counts, one(table["score"]).to_numpy()), ranks)
     ks = np.array([query.k for query in plan.queries])
     table = table.set_column(table.column_names.index("rank"), "rank", pa.array(ranks))
     return table.filter(pa.array(ranks <= ks[places]))

@@ -100,7 +100,8 @@ class SortedLists:
                 self._grow()
             else:
                 parts.append(written(self._found))
-                rows = min(self._k, int(self._lists.registers[kernels.OBJECTS]))
+                rows = int(self._lists.registers[kernels.OBJECTS])
+                rows = rows if self._list_query.ties else min(self._k, rows)
                 if rows > self._found.objects.size:
                     self._found = room_for(self._k, False, least=2 * rows)
         return joined(parts)
@@ -182,6 +183,7 @@ def _list_query(shape: IncompleteShape) -> kernels.ListQuery:
         shape.scoring,
         np.ascontiguousarray(shape.lows, np.float64),
         shape.once,
+        shape.ties,
     )
 
 

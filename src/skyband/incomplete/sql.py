@@ -25,7 +25,6 @@ _SHAPE = (
 _SHARED = ("STREAM", "WEIGHTS")  # with uncertain streams
 _FOREIGN = {
     "full_only": ("FULL WINDOWS ONLY", "remove it"),
-    "ties": ("WITH TIES and RANK()", "of equal scores the object seen last ranks first"),
 }
 
 

@@ -12,10 +12,10 @@ from skyband.data.group_dictionary import GroupDictionary, ranks_of
 from skyband.data.key_dictionary import restored
 from skyband.incomplete.engine import ObjectAnswers
 from skyband.incomplete.query import APPROXIMATE, IncompleteTopK, optional_columns
-from skyband.kernels.stream import Ints
+from skyband.kernels.stream import Floats, Ints
 from skyband.queries.families import FAMILIES
 
-__all__ = ["answer_rows", "wanted_columns"]
+__all__ = ["answer_rows", "shared_ranks", "wanted_columns"]
 
 _SCHEMA = FAMILIES["incomplete"].answers
 
@@ -58,6 +58,19 @@ def answer_rows(
     return table.take(np.lexsort([ranks, places, times]))
 
 
+def shared_ranks(counts: Ints, scores: Floats) -> Ints:
+    """Return the rank of each row in its answer, where equal scores share a rank.
+
+    >>> shared_ranks(np.array([3, 2]), np.array([9.0, 9.0, 7.0, 7.0, 7.0])).tolist()
+    [1, 1, 3, 1, 1]
+    """
+    ranks = ranks_of_rows(counts)
+    first = ranks == 1
+    first[1:] |= scores[1:] != scores[:-1]
+    found: Ints = ranks[np.maximum.accumulate(np.where(first, np.arange(ranks.size), 0))]
+    return found
+
+
 def _codes(found: ObjectAnswers) -> Ints:
     """Return the group of each row, -1 for a query without groups."""
     groups = found.groups if found.groups.size else np.full(found.counts.size, -1)
@@ -70,7 +83,7 @@ def _rows(
     columns = {
         "query": names_of_rows([query.name], np.zeros_like(found.counts), found.counts),
         "time": np.repeat(found.ends, found.counts),
-        "rank": ranks_of_rows(found.counts),
+        "rank": shared_ranks(found.counts, found.scores) if query.ties == "rank" else ranks_of_rows(found.counts),
         "object": restored(values_of(found.objects), wanted.field("object").type),
         "score": found.scores,
         "last": found.lasts,

@@ -180,7 +180,7 @@ def write_incomplete(query: Mapping[str, Any], *, named: bool = False) -> str:
     score = f"{query['aggregate']}({_argument(query['value'])})" if is_call else _score(query["aggregate"])
     parts = [f"{_name(query['name'])}:"] if named or query["name"] != DEFAULT_NAME else []
     ascending = " ASC" if query.get("order") == "asc" else ""
-    parts += [f"TOPK {score}{ascending}, {query['k']}"]
+    parts += [f"TOPK {score}{ascending}, {query['k']}", *(["WITH TIES"] if query.get("ties") == "rank" else [])]
     if query["where"] is not None:
         parts.append(f"WHERE {expression(query['where'])}")
     parts.append(f"OBJECT {expression(query['object'])}")

@@ -410,6 +410,11 @@ class IncompleteSection(_EveryQuery):
     order: Literal["desc", "asc"] = Field(
         default="desc", description="The order of scores: higher is better (desc) or lower is better (asc)."
     )
+    ties: Literal["row_number", "rank"] = Field(
+        default="row_number",
+        description="How equal scores are ranked. row_number: exactly k objects, the one seen last first. rank: all "
+        "objects with the k-th score are included, and equal scores share a rank.",
+    )
     origin: _Anchor = None
 
     @classmethod

@@ -60,6 +60,7 @@ ASK_K = 0
 ASK_STEP = 1  # the query answers every so many windows
 ASK_OFFSET = 2  # the number of a window that it answers
 ASK_SHIFT = 3  # how many windows later than `size` its own, shorter windows begin
+ASK_TIES = 4  # 1: also all objects with the score of the k-th; the same for all queries that share instances
 
 
 class Terms(NamedTuple):
@@ -83,7 +84,7 @@ class Terms(NamedTuple):
     risk: float  # scores with a smaller probability are ignored
     hurdle: float  # instances with a lower likely score get no upper bound above their current score
     prospects: Prospects
-    asks: Ints  # (queries, 4): the queries that share the instances; k and size are the largest, every the smallest
+    asks: Ints  # (queries, 5): the queries that share the instances; k and size are the largest, every the smallest
 
 
 class Instances(NamedTuple):
@@ -762,16 +763,46 @@ def _pick(all_: Instances, k: int, first: int, slots: Ints) -> int:
 
 
 @inner_kernel
+def _tied(all_: Instances, k: int, first: int, slots: Ints) -> int:
+    """Return the number of objects with at least the score of the k-th. Fewer than k objects are better than any."""
+    current = all_.current
+    count = _pick(all_, k, first, slots)
+    if count < k:
+        return count
+    least = current.values[slots[count - 1]]
+    found = 0
+    rung = current.registers[rungs.RUNGS] - 1
+    while rung >= 0:
+        one = current.heads[rung]
+        while one != NONE:
+            if (
+                current.values[one] >= least
+                and all_.epochs[one] >= first
+                and (all_.older[one] == NONE or all_.epochs[all_.older[one]] < first)
+            ):
+                found += 1
+            one = current.nodes[one, rungs.AFTER]
+        if current.steps[rung] <= least:
+            break
+        rung -= 1
+    return found
+
+
+@inner_kernel
 def _contenders(all_: Instances, terms: Terms, one: int) -> int:
-    """Return the number of other objects, at most k, that may still rank before this one."""
-    best = all_.best
+    """Return the number of other objects, at most k, that may still rank before this one.
+
+    If equal scores share a rank, an object ranks before another only with a higher score.
+    """
+    best, ties = all_.best, terms.asks[0, ASK_TIES]
     sure = all_.current.values[one]
     found = 0
     rung = best.registers[rungs.RUNGS] - 1
     while rung >= 0 and found < terms.k:
         other = best.heads[rung] if best.most[rung] >= sure else NONE
         while other != NONE and found < terms.k:
-            if best.values[other] >= sure and other != one and all_.older[other] == NONE:
+            above = best.values[other] > sure or (ties == 0 and best.values[other] == sure)
+            if above and other != one and all_.older[other] == NONE:
                 found += 1
             other = best.nodes[other, rungs.AFTER]
         if best.steps[rung] < sure:
@@ -783,7 +814,10 @@ def _contenders(all_: Instances, terms: Terms, one: int) -> int:
 @inner_kernel
 def _answer(all_: Instances, terms: Terms, scratch: Scratch, found: InstanceAnswers, ask: int, end: int) -> None:
     """Write the answer of a query for the window that ends at `end`, unless it is empty."""
-    count = _pick(all_, terms.asks[ask, ASK_K], all_.registers[NEXT] + terms.asks[ask, ASK_SHIFT], scratch.slots)
+    k, first = terms.asks[ask, ASK_K], all_.registers[NEXT] + terms.asks[ask, ASK_SHIFT]
+    if terms.asks[ask, ASK_TIES]:
+        k = _tied(all_, k, first, scratch.slots)
+    count = _pick(all_, k, first, scratch.slots) if k else 0
     if count == 0:
         return
     at = found.cursor[1]
@@ -811,7 +845,9 @@ def _answer_until(all_: Instances, terms: Terms, scratch: Scratch, found: Instan
     registers = all_.registers
     upcoming = (position - terms.origin) // terms.every + 1  # the oldest window that ends after it
     while registers[HELD] and registers[NEXT] < upcoming:
-        most = min(terms.k, registers[OBJECTS])
+        most = registers[OBJECTS]
+        if terms.asks[0, ASK_TIES] == 0:
+            most = min(terms.k, most)
         rows = most * terms.asks.shape[0]
         windows = found.cursor[0] + terms.asks.shape[0]
         if windows > found.ends.size or found.cursor[1] + rows > found.objects.size or most > scratch.slots.size:

@@ -49,6 +49,7 @@ class ListQuery(NamedTuple):
     scoring: Scoring
     lows: Floats
     once: bool
+    ties: bool
 
 
 class TupleRing(NamedTuple):
@@ -308,6 +309,32 @@ def rebuild_view(lists: Lists, query: ListQuery) -> None:
 
 
 @kernel
+def add_ties(lists: Lists, found: InstanceAnswers, at: int, count: int) -> int:
+    """Replace the objects with the score of the last by all objects with this score; return the number of rows."""
+    objects, tuples = lists.objects, lists.tuples
+    least = objects.scores[lists.ranked.slots[count - 1]]
+    begin = 0
+    while objects.scores[lists.ranked.slots[begin]] > least:
+        begin += 1
+    rows = begin
+    for slot in range(objects.keys.size):
+        if objects.tuples[slot] == 0 or objects.scores[slot] != least:
+            continue
+        row = rows
+        while row > begin and found.lasts[at + row - 1] < objects.touches[slot]:
+            found.objects[at + row] = found.objects[at + row - 1]
+            found.lasts[at + row] = found.lasts[at + row - 1]
+            row -= 1
+        found.objects[at + row] = objects.keys[slot]
+        found.lasts[at + row] = objects.touches[slot]
+        rows += 1
+    for row in range(begin, rows):
+        found.scores[at + row] = least + 0.0
+        found.lasts[at + row] = tuples.positions[found.lasts[at + row] % tuples.positions.size]
+    return rows
+
+
+@kernel
 def answer(lists: Lists, query: ListQuery, found: InstanceAnswers, end: int) -> None:
     """Write the best objects of the window that ends at `end`. Older tuples must have been removed."""
     count = min(query.k, lists.registers[OBJECTS])
@@ -320,6 +347,9 @@ def answer(lists: Lists, query: ListQuery, found: InstanceAnswers, end: int) -> 
         found.objects[at + rank] = lists.objects.keys[slot]
         found.scores[at + rank] = lists.objects.scores[slot] + 0.0
         found.lasts[at + rank] = lists.tuples.positions[lists.objects.touches[slot] % lists.tuples.positions.size]
+    if query.ties and count:
+        count = add_ties(lists, found, at, count)
+        found.counts[windows] = count
     found.cursor[0] += 1
     found.cursor[1] += count
 
@@ -332,7 +362,8 @@ def answer_until(lists: Lists, query: ListQuery, found: InstanceAnswers, positio
     while registers[HEAD] < registers[TAIL] and registers[NEXT] < upcoming:
         if (
             found.cursor[0] == found.ends.size
-            or found.cursor[1] + min(query.k, registers[OBJECTS]) > found.objects.size
+            or found.cursor[1] + (registers[OBJECTS] if query.ties else min(query.k, registers[OBJECTS]))
+            > found.objects.size
         ):
             return False
         end = query.origin + registers[NEXT] * query.every
