@@ -183,7 +183,7 @@ def workload(rng, asked, **more):
 
 
 @pytest.mark.parametrize("shards", [1, 3])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3, 8))])
 def test_data_frames_have_groups_of_several_columns(shards, seed):
     rng = np.random.default_rng(100 + seed)
     _, asked = some_question(rng, count_axis=False)

@@ -198,7 +198,7 @@ QUERIES = [
 ]
 
 
-def frame(seed, rows=500, sure=False):
+def frame(seed, rows=300, sure=False):
     rng = np.random.default_rng(seed)
     chances = np.where(rng.random(rows) < 0.7, 1.0, 0.5) if sure else rng.integers(1, 6, rows) / 100
     rules = [f"r{number}" if number < 8 and not sure else None for number in rng.integers(0, 16, rows)]
@@ -219,7 +219,7 @@ def frame(seed, rows=500, sure=False):
 
 
 @pytest.mark.parametrize("sure", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, pytest.param(3, marks=pytest.mark.long), pytest.param(4, marks=pytest.mark.long)])
 def test_data_frames_have_groups(seed, sure):
     """Certain tuples too, of which the reducer drops those that no answer of their group can contain."""
     table = frame(seed, sure=sure)
@@ -244,7 +244,7 @@ def test_data_frames_have_groups(seed, sure):
     assert (counts.pruned > 0) == sure
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [1, pytest.param(3, marks=pytest.mark.long), pytest.param(4, marks=pytest.mark.long)])
 def test_shards_by_group_answer_as_one(seed):
     table = frame(seed, sure=seed % 2 == 1)
     tables = {}
@@ -275,3 +275,32 @@ def test_separated_tuples_are_dropped_by_their_group(seed):
         )
     assert 0 < expected.sum() < 300
     assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("family", ["incomplete", "uncertain"])
+def test_monitors_of_data_frames_have_groups(family):
+    """In pieces, with a restart; open windows are answered for each group."""
+    table = frame(5)
+    if family == "uncertain":
+        queries, kind = QUERIES, sb.uncertain.Monitor
+    else:
+        common = {"object": "o", "stream": "r", "value": "p", "streams": [f"r{i}" for i in range(8)], "k": 2}
+        common |= {"size": "40 milliseconds", "every": "8 milliseconds", "where": "r is not null"}
+        queries = [
+            sb.IncompleteTopK(name="all", **common),
+            sb.IncompleteTopK(name="each", partition_by=["site", "kind"], **common),
+        ]
+        kind = sb.incomplete.Monitor
+    monitor, parts = kind(queries, time="ts", id="row"), []
+    for low in range(0, 300, 80):
+        monitor.push(table.slice(low, 80))
+        monitor = kind.resume(monitor.snapshot())
+        parts.append(monitor.answers().to_arrow())
+    early = monitor.so_far().to_arrow()
+    assert set(early["final"].to_pylist()) == {False}
+    assert len(set(zip(early["query"].to_pylist(), early["site"].to_pylist(), strict=True))) > 4
+    monitor.finish()
+    parts.append(monitor.answers().to_arrow())
+    found = pa.concat_tables([part for part in parts if part.num_rows], promote_options="permissive")
+    whole = sb.replay(queries, table, time="ts", id="row").to_arrow()
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, whole.to_pylist()))
