@@ -149,7 +149,8 @@ def has_one_shard(workload: Workload[Any]) -> bool:
     >>> has_one_shard(sb.Workload(sb.UncertainTopK(k=1, size=9))), has_one_shard(sb.Workload(sb.TopK(k=1, size=9)))
     (True, False)
     """
-    return FAMILIES[workload.family].whole_groups and not all(query.groups for query in workload)
+    together = workload.axis == "count" or not all(query.groups for query in workload)
+    return FAMILIES[workload.family].whole_groups and together
 
 
 def algorithm_for(kind: str, algorithm: str) -> str:
