@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -104,13 +107,56 @@ def test_every_family(spark, tmp_path, family, place, live):
 
 def rows_of(folder, name):
     """Answers without the order of columns, which follows the groups of all queries."""
-    return sorted(
-        (
-            (
-                *(value for value in row if not isinstance(value, tuple)),
-                *sorted(value for value in row if isinstance(value, tuple)),
-            )
-            for row in of_family(folder, name)
-        ),
-        key=repr,
-    )
+    ends = 2 if of_family(folder, name) and not isinstance(of_family(folder, name)[0][1], tuple) else 1
+    return sorted(((*row[:ends], *sorted(row[ends:])) for row in of_family(folder, name)), key=repr)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("family", ["topk", "aggregate"])
+def test_kills_while_the_past_is_read_and_stored(spark, tmp_path, family):
+    """Each run is killed with SIGKILL at another moment; the next one reads the past again, or has it."""
+    batches = some_batches(random.Random(family))[:5]
+    base, new = FAMILIES[family][:2]
+    clock = from_the_start(tmp_path / "a", [base, f"{new}}}"], batches, 3)
+    file = read(tmp_path / "b", [base])
+    feed(tmp_path / "b", batches[:3])
+    run_until(file, spark, sum(map(len, batches[:3]))).stop()
+    read(tmp_path / "b", [base, f"{new}, since: 1 hour}}"])
+    feed(tmp_path / "b", batches[3:], 3)
+    codes = [
+        subprocess.run(
+            [sys.executable, "-m", "tests.jobs.joining_run", tmp_path / "b" / "work.yaml", when], check=False
+        )
+        for when in ("read", "sent", "delivered", "never")
+    ]
+    assert [code.returncode for code in codes] == [-signal.SIGKILL] * 3 + [0]
+    want = within(rows_of(tmp_path / "a", "new"), clock, 3600 * S, new)
+    assert want
+    assert rows_of(tmp_path / "b", "new") == want
+    assert rows_of(tmp_path / "b", "base") == rows_of(tmp_path / "a", "base")
+
+
+def test_what_cannot_be_read_again_is_refused_and_the_stream_goes_on(spark, tmp_path):
+    batches = some_batches(random.Random(3))[:4]
+    file = read(tmp_path, [BASE[0]])
+    feed(tmp_path, batches[:2])
+    running = run_until(file, spark, sum(map(len, batches[:2])))
+    try:
+        query = sb.sql("new: TOPK x, 4 OVER 40 SECONDS EVERY 5 SECONDS")
+        gone = tmp_path / "in" / "000.parquet"
+        content = gone.read_bytes()
+        gone.unlink()
+        with pytest.raises(sb.InvalidInputError, match="was read by batch 0 and no longer exists"):
+            LiveChanges(running).add(query, None, 3600 * S)
+        gone.write_bytes(content)
+        os.utime(gone, (10**9, 10**9))
+        bad = sb.sql("bad: TOPK x, 4 OVER 40 ROWS")
+        with pytest.raises(sb.SkybandError, match="axis"):
+            LiveChanges(running).add(bad, None, 3600 * S)
+        feed(tmp_path, batches[2:], 2)
+        running.finish()
+    finally:
+        running.stop()
+    assert [one.name for one in running.file.workloads["rows"]] == ["base"]
+    from_the_start(tmp_path / "a", [BASE[0]], batches, 2)
+    assert rows_of(tmp_path, "base") == rows_of(tmp_path / "a", "base")

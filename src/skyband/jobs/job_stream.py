@@ -16,6 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from skyband.connectors.dead_folder import TaskDeadFolder
 from skyband.connectors.dead_letters import bury_in, dead_places
 from skyband.connectors.files import FilesSource
+from skyband.connectors.kafka import KafkaSource
 from skyband.connectors.memory import Memory
 from skyband.connectors.read_files import FileInput
 from skyband.connectors.source import SourceModel
@@ -26,7 +27,8 @@ from skyband.jobs.bounded_job import BoundedRun, Delivery, Planned
 from skyband.jobs.changed_files import ReadOnce
 from skyband.jobs.local_state import has_local_state, refuse_local_state
 from skyband.jobs.outputs import Mode, discard, open_outputs, refuse_foreign_files, refuse_undiscardable
-from skyband.jobs.spark_history import SparkPast, file_history, missing_past
+from skyband.jobs.spark_history import SparkPast, file_history, local_checkpoint, missing_past
+from skyband.jobs.topic_history import TopicHistory
 from skyband.queries.workload import Workload
 from skyband.sharding.delivery import (
     Folder,
@@ -40,6 +42,7 @@ from skyband.sharding.delivery import (
 )
 from skyband.sharding.envelope import MILLISECOND
 from skyband.sharding.plan import Output
+from skyband.spark.batch_log import OffsetLog
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files
 from skyband.spark.checkpoint_lock import OutputLocks
 from skyband.spark.control import Control
@@ -135,16 +138,20 @@ class JobStream:
 
     def past(self, file: WorkloadFile, past: Mapping[str, int]) -> SparkPast:
         """Return the reader of what queries of a file would hold if they had been there from the start."""
-        stream = file.streams[self._name]
-        rows = self._rows(stream, file.workloads[self._name])
+        stream, workload = file.streams[self._name], file.workloads[self._name]
+        rows = self._rows(stream, workload)
+        plan = self._planned(file, rows)
+        delay = -(-parse_duration(stream.watermark, field="watermark") // MILLISECOND) * MILLISECOND
+        if isinstance(stream, KafkaSource):
+            folder = local_checkpoint(self._spark, self._checkpoint, past)
+            topics = TopicHistory(self._spark, folder, self._name, stream, workload, plan, past, delay)
+            return SparkPast(topics, delay, past)
         if not isinstance(rows, FileInput):
             raise UnsupportedError(
                 f"since is not supported for query {next(iter(past))!r}: rows of source {stream.source} cannot be read "
                 "again. Omit since: it is then answered from the first window that starts after all rows read so far."
             )
-        plan = self._planned(file, rows)
         history = file_history(self._spark, self._checkpoint, rows, plan, past)
-        delay = -(-parse_duration(stream.watermark, field="watermark") // MILLISECOND) * MILLISECOND
         return SparkPast(history, delay, past)
 
     def send_past(self, past: SparkPast) -> None:
@@ -295,6 +302,9 @@ class JobStream:
         if stream.source == "files":
             take = ReadOnce(name, self._checkpoint).after(take)
 
+        if stream.source == "kafka" and Checkpoint(self._spark, self._checkpoint).is_local:
+            take = _then(take, OffsetLog(Path(self._checkpoint)).keep)
+
         outbox = Outbox(self._spark, self._checkpoint)
 
         def deliver(pipeline: Pipeline) -> DataStreamWriter:
@@ -363,7 +373,7 @@ class JobStream:
 
 
 def _then(take: Take, publish: Callable[[int], None]) -> Take:
-    """Return the same function, followed by the dead letters of the micro-batch."""
+    """Return the same function, followed by another one with the number of the micro-batch."""
 
     def taken(rows: pa.Table, batch: int) -> None:
         take(rows, batch)

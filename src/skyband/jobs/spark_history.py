@@ -60,6 +60,8 @@ class SourceHistory(Protocol):
 
     time: str  # the column with the event time
     plan: LocalPlan
+    begins_late: bool  # whether the first batches are not read
+    begins_after: int | None  # the newest position of rows that are not read; None: all are read
 
     def batches(self, names: list[str], is_stopped: Callable[[], bool]) -> Iterable[ReadBatch]:
         """Return the batches that were planned since the last call. `names` are the queries that need their rows."""
@@ -71,11 +73,15 @@ class SparkPast:
     def __init__(self, history: SourceHistory, delay: int, past: Mapping[str, int]) -> None:
         self._history = history
         self._repeated = RepeatedBatches(history.plan, history.time, delay, past)
+        self._has_begun = False
 
     def read(self, is_stopped: Callable[[], bool] = lambda: False) -> None:
         """Read what the stream has planned since the last call."""
         engine = self._repeated.engine
         for batch in self._history.batches(list(self._repeated.past), is_stopped):
+            if self._history.begins_late and not self._has_begun and batch.watermark:
+                engine.watermark = batch.watermark * MICROSECONDS
+            self._has_begun = True
             if batch.watermark is not None and batch.watermark != (engine.watermark or 0) // MICROSECONDS:
                 raise different_past(self._repeated.past)
             self._repeated.step(batch.tables(), batch.messages)
@@ -95,7 +101,8 @@ class SparkPast:
     @property
     def reported_from(self) -> dict[str, int]:
         """The smallest start of a window that each query reports."""
-        return self._repeated.reported_from(self.clock)
+        found, begins_after = self._repeated.reported_from(self.clock), self._history.begins_after
+        return found if begins_after is None else {name: max(at, begins_after + 1) for name, at in found.items()}
 
     def first_end(self, query: Query) -> int | None:
         """Return the end of the first window that a query reports; None if only rows determine it."""
@@ -108,6 +115,8 @@ class SparkPast:
 
 class FileHistory:
     """The files that a stream has read. The lists of its checkpoint contain all of them."""
+
+    begins_late, begins_after = False, None
 
     def __init__(self, checkpoint: Path, rows: LocalRows, plan: LocalPlan) -> None:
         self._checkpoint, self._rows, self.plan, self.time = checkpoint, rows, plan, rows.time
