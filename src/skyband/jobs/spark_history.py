@@ -116,7 +116,8 @@ class SparkPast:
 class FileHistory:
     """The files that a stream has read. The lists of its checkpoint contain all of them."""
 
-    begins_late, begins_after = False, None
+    begins_late = False
+    begins_after: int | None = None
 
     def __init__(self, checkpoint: Path, rows: LocalRows, plan: LocalPlan) -> None:
         self._checkpoint, self._rows, self.plan, self.time = checkpoint, rows, plan, rows.time

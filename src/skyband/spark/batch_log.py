@@ -42,7 +42,7 @@ def planned_offsets(checkpoint: Path, after: int = -1) -> list[PlannedOffsets]:
     """
     folder = checkpoint / "offsets"
     numbers = sorted(int(path.name) for path in folder.glob("[0-9]*") if path.name.isdecimal())
-    found = []
+    found: list[PlannedOffsets] = []
     for number in numbers:
         if number <= after:
             continue
@@ -69,7 +69,7 @@ def _parsed(path: Path, text: str) -> PlannedOffsets | None:
     try:
         metadata, source, control = (None if line.strip() == "-" else json.loads(line) for line in lines[:3])
         last = -1 if control is None else int(control[_OFFSET])
-        return PlannedOffsets(int(path.name), int(metadata.get("batchWatermarkMs", 0)), source, last)
+        return PlannedOffsets(int(path.name), int((metadata or {}).get("batchWatermarkMs", 0)), source, last)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise _unreadable(path, error) from None
 
