@@ -16,7 +16,7 @@ from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Ints
 from skyband.kernels.window_comparison import ENTERED, LEFT, MOVED
 from skyband.queries import Query
-from skyband.queries.answer_schema import CHANGE_COLUMNS, OLD_SCORE
+from skyband.queries.answer_schema import CHANGE_COLUMNS, FINAL, OLD_SCORE, REVISION
 from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
 from skyband.windows import SlidingWindow
@@ -95,6 +95,7 @@ class ChangeFeed:
         >>> feed.take(answers.slice(0, 0), now=30_000_000).to_pylist()[0]["window_end"]
         20000000
         """
+        answers = _without_marks(answers, self._moment)
         known = 0 if self._shown is None else self._shown.num_rows
         table = answers if self._shown is None else pa.concat_tables([self._shown, answers], promote_options="default")
         queries, owners = self._owners_of(table)
@@ -243,6 +244,27 @@ class ChangeFeed:
             else:
                 columns[name] = rows[name]
         return pa.table(columns)
+
+
+def _without_marks(answers: pa.Table, moment: str) -> pa.Table:
+    """Return final answers without the columns that mark them; reject provisional and corrected ones.
+
+    The marks follow the window end. A column of the row can have the same name.
+    """
+    names = answers.column_names
+    at = names.index(moment) + 1 if moment in names else len(names)
+    marks = [name for name in names[at : at + 2] if name in (FINAL, REVISION)]
+    for name in marks:
+        wrong = pc.invert(answers[name]) if name == FINAL else pc.greater(answers[name], 0)
+        if count := pc.sum(wrong).as_py():
+            kind = "are of open windows (final is false)" if name == FINAL else "correct final windows (revision > 0)"
+            raise InvalidInputError(
+                f"{count} of {answers.num_rows} rows {kind}, but a ChangeFeed compares each window once, when it is "
+                f"final; the rows of two answers of one window would be taken for one answer. Pass "
+                f"Monitor.answers(), or only rows whose {'final is true' if name == FINAL else 'revision is 0'}. "
+                "Nothing was changed."
+            )
+    return answers.drop_columns(marks) if marks else answers
 
 
 def _encoded(column: pa.ChunkedArray) -> Ints:
