@@ -51,7 +51,10 @@ def test_answers_so_far_are_rejected(family):
 def test_corrected_answers_are_rejected_and_a_column_of_the_row_is_none_of_the_marks():
     query = sb.TopK(name="q", by="x", **WINDOW)
     frame = {"at": pa.array([S, 2 * S, 13 * S], pa.int64()).cast(pa.timestamp("us", "UTC")), "x": [5.0, 9.0, 7.0]}
-    answers = sb.replay(query, pa.table({**frame, "final": [False, True, False], "revision": [0, 5, 7]}), time="at")
+    frame |= {"final": [False, True, False], "revision": [0, 5, 7]}
+    with pytest.raises(sb.InvalidInputError, match="no column 'id'"):
+        sb.ChangeFeed(query).take(sb.replay(query, pa.table(frame), time="at"))
+    answers = sb.replay(query, pa.table({**frame, "id": [1, 2, 3]}), time="at", id="id")
     changes = sb.ChangeFeed(query).take(answers)
     assert {"final", "revision"} <= set(changes.column_names)
     assert [row["revision"] for row in changes.to_pylist() if row["change"] == "entered"] == [5, 0, 7]

@@ -196,7 +196,13 @@ class ChangeFeed:
         names = list(table.column_names)
         found = [name for name in self._schema.identity if name in names]
         own = None if self._schema.row_id is None else self._schema.row_id.name
-        return found or [name for name in names[names.index("rank") + 1 : names.index("score")] if name != own]
+        found = found or [name for name in names[names.index("rank") + 1 : names.index("score")] if name != own]
+        if not found:
+            raise InvalidInputError(
+                f"the answers have no column {' or '.join(map(repr, self._schema.identity))}, by which a ChangeFeed "
+                "recognizes rows, so nothing was compared. Answer data frames that have a column of this name."
+            )
+        return found
 
     def _versions_of(self, table: pa.Table) -> Ints:
         """Return a number for the values of each row: its score, and whatever else may change while it stays."""
@@ -251,20 +257,20 @@ def _without_marks(answers: pa.Table, moment: str) -> pa.Table:
 
     The marks follow the window end. A column of the row can have the same name.
     """
-    names = answers.column_names
+    names = list(answers.column_names)
     at = names.index(moment) + 1 if moment in names else len(names)
-    marks = [name for name in names[at : at + 2] if name in (FINAL, REVISION)]
-    for name in marks:
-        wrong = pc.invert(answers[name]) if name == FINAL else pc.greater(answers[name], 0)
-        if count := pc.sum(wrong).as_py():
+    while at < len(names) and names[at] in (FINAL, REVISION):
+        name, column = names.pop(at), answers.column(at)
+        wrong = pc.sum(pc.invert(column) if name == FINAL else pc.greater(column, 0)).as_py()
+        if wrong:
             kind = "are of open windows (final is false)" if name == FINAL else "correct final windows (revision > 0)"
             raise InvalidInputError(
-                f"{count} of {answers.num_rows} rows {kind}, but a ChangeFeed compares each window once, when it is "
-                f"final; the rows of two answers of one window would be taken for one answer. Pass "
-                f"Monitor.answers(), or only rows whose {'final is true' if name == FINAL else 'revision is 0'}. "
-                "Nothing was changed."
+                f"{wrong} of {answers.num_rows} rows {kind}, but a ChangeFeed compares each window once, when it is "
+                "final; the rows of two answers of one window would be taken for one answer. Pass Monitor.answers(), "
+                f"or only rows whose {'final is true' if name == FINAL else 'revision is 0'}. Nothing was changed."
             )
-    return answers.drop_columns(marks) if marks else answers
+        answers = answers.remove_column(at)
+    return answers
 
 
 def _encoded(column: pa.ChunkedArray) -> Ints:
