@@ -175,7 +175,10 @@ def stored_queries(kind: Any, blobs: Iterable[bytes]) -> list[dict[str, Any]]:
 def missing_past(spark: SparkSession, checkpoint: str, plan: ShardPlan, since: Mapping[str, int]) -> dict[str, int]:
     """Return the queries with `since` that the stored state does not have, and how much of their past is read."""
     blobs = stored_blobs(spark, Checkpoint(spark, checkpoint), plan)
-    known = stored_queries(shard_type(plan), blobs.values())
+    numbers = {key: number for number, key in spread(plan.units).items()}
+    known = [
+        query for key, blob in blobs.items() for query in stored_queries(shard_type(plan, numbers.get(key, 0)), [blob])
+    ]
     wanted = [query for query in plan.queries if query.name in since]
     return {query.name: since[query.name] for query in wanted if query.to_dict() not in known}
 

@@ -57,7 +57,7 @@ def with_past(shard: Shard, message: Mapping[str, Any]) -> tuple[Shard, Parts]:
     The past can be at a later time than the shard, which was not stepped if nothing arrived for it. All rows before
     that time have arrived, so the shard first answers the windows that end by then.
     """
-    kind, plan = shard_type(shard.plan), shard.plan
+    kind, plan = shard_type(shard.plan, shard.number), shard.plan
     names = {query.name for query in plan.queries}
     reported_from = {name: int(at) for name, at in message["reported_from"].items() if name in names}
     segments = {int(number): b64decode(data) for number, data in message["segments"].items()}
