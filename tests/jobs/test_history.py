@@ -422,10 +422,40 @@ def test_changes_of_a_query_that_brings_its_past_begin_with_its_first_answer(tmp
     }
 
 
-def test_families_without_a_past(tmp_path):
-    fields = "type: uncertain, k: 1, size: 9 seconds, by: x, probability: '0.5'"
-    write(tmp_path, [(0, 1.0, 1, "a")], 0)
-    caught_up(read(tmp_path, [f"{{name: base, {fields}}}"]))
-    joined = read(tmp_path, [f"{{name: base, {fields}}}", f"{{name: new, {fields}, since: 1 day}}"])
-    with pytest.raises(sb.UnsupportedError, match="since is not supported for query 'new' of type uncertain"):
-        run_local(joined, "catch-up")
+CHANCES = (
+    "type: uncertain, k: 2, size: 20 seconds, every: 5 seconds, by: x, probability: '0.5'",
+    "type: uncertain, k: 3, size: 20 seconds, every: 10 seconds, by: x, probability: '0.5'",
+    "type: uncertain, k: 1, size: 35 seconds, every: 5 seconds, by: x, probability: '1d / (n + 1)', where: x > 1",
+    "type: uncertain, k: 2, size: 20 seconds, every: 10 seconds, by: x, probability: '0.25', semantics: u-kranks",
+)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_uncertain_queries_bring_their_past(tmp_path, seed):
+    """From the joining on, all queries are answered at the moments of a plan that was always for all of them."""
+    draw = random.Random(repr(("uncertain", seed)))
+    batches = some_batches(draw)
+    base, fields = draw.choice(CHANCES), CHANCES[seed % len(CHANCES)]
+    size = int(fields.partition("size: ")[2].split()[0]) * S
+    settings = {"draw_id": "id: id,", "delay": draw.choice([2, 12])}
+    joins, since = draw.randint(1, len(batches) - 1), draw.choice([5, 15, 50, 500])
+    first = f"{{name: base, {base}}}"
+    file, clock = read(tmp_path / "a", [first, f"{{name: new, {fields}}}"], **settings), None
+    for number, batch in enumerate(batches):
+        write(tmp_path / "a", batch, number)
+        caught_up(file)
+    finished(file)
+    file = read(tmp_path / "b", [first], **settings)
+    for number, batch in enumerate(batches):
+        write(tmp_path / "b", batch, number)
+        if number == joins:
+            clock = state_of(file)["watermark"]
+            file = read(tmp_path / "b", [first, f"{{name: new, {fields}, since: {since} seconds}}"], **settings)
+        caught_up(file)
+    finished(file)
+    want = of_family(tmp_path / "a", "new")
+    assert of_family(tmp_path / "b", "new") == [
+        row for row in want if row[0] - size >= clock - since * S and row[0] > clock
+    ]
+    later = [row for row in of_family(tmp_path / "a", "base") if row[0] > clock]
+    assert [row for row in of_family(tmp_path / "b", "base") if row[0] > clock] == later

@@ -42,7 +42,6 @@ class OrderedAggregateShard(OrderedShard):
     state_format = StateFormat("ordered aggregate shard", [])
     note_type = AggregateNote
     end_column = "end"
-    may_be_replaced = True
 
     def __init__(self, plan: AggregatePlan, number: int, segments: Segments | None = None) -> None:
         self.scan = number // plan.shards

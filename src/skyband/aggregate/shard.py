@@ -58,7 +58,6 @@ class AggregateShard(Shard):
     state_format = StateFormat("aggregate shard", [unchanged, _from_version_2], pack=packed, unpack=unpacked)
     note_type = AggregateNote
     end_column = "end"
-    may_be_replaced = True
 
     def __init__(self, plan: AggregatePlan, number: int, segments: Segments | None = None) -> None:
         self.scan = number // plan.shards

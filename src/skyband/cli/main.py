@@ -269,7 +269,7 @@ def add(
     stream: Stream = None,
     since: Annotated[
         str | None,
-        typer.Option(help="With --local runs: read the past, so that windows from so long ago are complete."),
+        typer.Option(help="Read the past of files or topics again: windows that begin so long ago are complete."),
     ] = None,
     as_json: Json = False,
 ) -> None:

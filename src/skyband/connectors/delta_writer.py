@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import time
 from typing import Any
@@ -15,6 +16,7 @@ from skyband.connectors.delta_compaction import Compaction, Compactor
 from skyband.connectors.table_errors import cause_of, is_denied
 from skyband.connectors.table_files import WRITE_CHECK, refuse_read_only
 from skyband.connectors.table_writer import Committed, TableWriter
+from skyband.connectors.window_answers import Range
 from skyband.errors import MissingDependencyError
 from skyband.paths import has_scheme
 from skyband.queries import Query
@@ -125,11 +127,23 @@ class DeltaWriter(TableWriter):
         return frozenset(self._queries.values())
 
     def _append(self, rows: pa.Table, committed: Committed) -> None:
+        self._write(rows, committed, mode="append")
+
+    def _read(self, wanted: Range) -> pa.Table:
+        ends = [(wanted.column, ">=", wanted.first), (wanted.column, "<=", wanted.last)]
+        return self._table.to_pyarrow_table(filters=[("query", "in", wanted.queries), *ends])
+
+    def _overwrite(self, replaced: Range, rows: pa.Table, committed: Committed) -> None:
+        first, last = (_literal(bound) for bound in (replaced.first, replaced.last))
+        where = f"query in ({_listed(replaced.queries)}) AND {replaced.column} >= {first}"
+        self._write(rows, committed, mode="overwrite", predicate=f"{where} AND {replaced.column} <= {last}")
+
+    def _write(self, rows: pa.Table, committed: Committed, **how: Any) -> None:
         known = set(self._schema().names)
         write_deltalake(
             self._table,
             rows,
-            mode="append",
+            **how,
             schema_mode=None if known == set(rows.column_names) else "merge",
             storage_options=self._options,
             commit_properties=self._properties(committed, Transaction(self._id(committed.epoch), committed.batch)),
@@ -155,9 +169,8 @@ class DeltaWriter(TableWriter):
         return self._path
 
     def _remove(self, names: Sequence[str], committed: Committed) -> None:
-        listed = ", ".join("'" + name.replace("'", "''") + "'" for name in names)
         epoch = Transaction(f"skyband/{self._key}", committed.epoch)
-        self._table.delete(f"query in ({listed})", commit_properties=self._properties(committed, epoch))
+        self._table.delete(f"query in ({_listed(names)})", commit_properties=self._properties(committed, epoch))
 
     def _properties(self, committed: Committed, transaction: Any) -> Any:
         about = {
@@ -174,3 +187,15 @@ class DeltaWriter(TableWriter):
     def _transient(self, error: Exception) -> str | None:
         is_transient = isinstance(error, CommitFailedError) or (isinstance(error, OSError) and not is_denied(error))
         return cause_of(error) if is_transient else None
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join("'" + name.replace("'", "''") + "'" for name in names)
+
+
+def _literal(bound: pa.Scalar) -> str:
+    """Return a number or a time in Delta's SQL."""
+    if not pa.types.is_timestamp(bound.type):
+        return str(bound.as_py())
+    micros = bound.cast(pa.timestamp("us", bound.type.tz)).value
+    return f"'{datetime.fromtimestamp(0, UTC) + timedelta(microseconds=micros):%Y-%m-%dT%H:%M:%S.%fZ}'"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 from skyband.connectors.table_errors import cause_of, is_denied
 from skyband.connectors.table_files import WRITE_CHECK, refuse_read_only
 from skyband.connectors.table_writer import Committed, TableWriter
+from skyband.connectors.window_answers import Range
 from skyband.errors import MissingDependencyError
 from skyband.paths import has_scheme
 from skyband.queries import Query
@@ -26,7 +28,7 @@ try:
         ServerError,
         ServiceUnavailableError,
     )
-    from pyiceberg.expressions import In
+    from pyiceberg.expressions import And, BooleanExpression, GreaterThanOrEqual, In, LessThanOrEqual
     from pyiceberg.io import load_file_io
     from requests import ConnectionError as Unreachable
     from requests import Timeout
@@ -120,6 +122,17 @@ class IcebergWriter(TableWriter):
             changes.append(rows)
             changes.set_properties({self._property: _text(committed)})
 
+    def _read(self, wanted: Range) -> pa.Table:
+        return self._table.scan(row_filter=_filter(wanted)).to_arrow()
+
+    def _overwrite(self, replaced: Range, rows: pa.Table, committed: Committed) -> None:
+        new = set(rows.column_names) - set(self._schema().names)
+        with self._table.transaction() as changes:
+            if new:
+                changes.update_schema().union_by_name(rows.schema).commit()
+            changes.overwrite(rows, overwrite_filter=_filter(replaced))
+            changes.set_properties({self._property: _text(committed)})
+
     def _add_files(self, files: Sequence[TaskFile], schema: pa.Schema, committed: Committed) -> None:
         with self._table.transaction() as changes:
             if set(schema.names) - set(self._schema().names):
@@ -144,6 +157,13 @@ class IcebergWriter(TableWriter):
         is_of_catalog = isinstance(error, _TRANSIENT) or type(error).__module__.startswith("sqlalchemy")
         is_transient = is_of_catalog or (isinstance(error, OSError) and not is_denied(error))
         return cause_of(error) if is_transient else None
+
+
+def _filter(wanted: Range) -> BooleanExpression:
+    bounds = [bound.as_py() for bound in (wanted.first, wanted.last)]
+    first, last = (bound.isoformat() if isinstance(bound, datetime) else bound for bound in bounds)
+    ends = And(GreaterThanOrEqual(wanted.column, first), LessThanOrEqual(wanted.column, last))
+    return And(In("query", set(wanted.queries)), ends)
 
 
 def _text(committed: Committed) -> str:

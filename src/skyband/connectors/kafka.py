@@ -170,7 +170,7 @@ class KafkaSource(ParsedSource):
         """Return the rows in the values of the records and the problem of each."""
         from skyband.connectors.kafka_records import read_records, rows_of
 
-        records = read_records(how.spark, self, streaming=how.streaming, at_once=how.at_once)
+        records = read_records(how.spark, self, streaming=how.streaming, at_once=how.at_once, between=how.between)
         return rows_of(records, self, with_record=how.with_record)
 
     def settled(self, folder: Path) -> Self:

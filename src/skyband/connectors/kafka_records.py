@@ -38,14 +38,17 @@ _OF_THE_SOURCE = {
 
 
 def read_records(
-    spark: SparkSession, stream: KafkaSource, *, streaming: bool = True, at_once: bool = False
+    spark: SparkSession, stream: KafkaSource, *, streaming: bool = True, at_once: bool = False, between: Any = None
 ) -> DataFrame:
-    """Return the records of a stream's topics, from Spark's connector; `at_once`: all in one micro-batch."""
+    """Return the records of a stream's topics, from Spark's connector; `at_once`: all in one micro-batch.
+
+    `between` are the offsets at which a batch begins and ends.
+    """
     options: dict[str, Any] = {
         **client_options(stream.servers, stream.options),
         **{name: value for name, value in stream.options.items() if name.lower() in _OF_THE_SOURCE},
-        **_topics(stream),
-        **_start(stream, streaming=streaming),
+        **(_topics(stream) if between is None else {"subscribe": ",".join(between[1])}),
+        **(_start(stream, streaming=streaming) if between is None else _between(*between)),
         "includeHeaders": True,
     }
     if stream.rows_per_batch is not None:
@@ -138,6 +141,10 @@ def _start(stream: KafkaSource, *, streaming: bool) -> dict[str, Any]:
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
     # If no record is that new, start at the latest offset.
     return {"startingTimestamp": int(at.timestamp() * 1000), "startingOffsetsByTimestampStrategy": "latest"}
+
+
+def _between(start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
+    return {"startingOffsets": json.dumps(start), "endingOffsets": json.dumps(end), "failOnDataLoss": True}
 
 
 def _parts(stream: KafkaSource) -> dict[str, Column]:

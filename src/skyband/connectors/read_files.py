@@ -32,6 +32,7 @@ from skyband.spark.versions import arrow_schema, has_limited_sources, is_remote
 
 if TYPE_CHECKING:
     from skyband.connectors.file_source import Admission
+    from skyband.local.pipeline import LocalPlan
     from skyband.spark.topology import SparkPlan
 
 __all__ = ["FileInput", "read_files"]
@@ -156,6 +157,7 @@ class FileInput(RowInput):
         elif stream.skips_unreadable or letters is not None:
             self.tasks_only = _CANNOT_SKIP if stream.skips_unreadable else _LETTERS_OF_TASKS
         self._shape: FileShape | None = None  # the columns of the files
+        self.opened: tuple[LocalRows, LocalPlan] | None = None  # what tasks read, and the plan over it
         self._observations: dict[bool, Observation] = {}  # by whether tasks read the rows
 
     def observation(self, *, by_tasks: bool) -> Observation:
@@ -204,6 +206,7 @@ class FileInput(RowInput):
         # Which row groups are skipped must not depend on the queries, so all columns are read to find damage.
         checked = set(rows.reader.schema.names) if stream.skips_unreadable else _named(stream, rows, plan)
         narrow = rows.narrow(local.read, checked, local.texts)
+        self.opened = rows, local
 
         def envelopes(keys: Mapping[int, int]) -> DataFrame:
             sent = replace(found, token=uuid4().hex, stream=narrow.stream, reader=narrow.reader, keys=dict(keys))

@@ -35,6 +35,7 @@ class Reading(NamedTuple):
     with_record: bool = False  # also return the location of each row, for dead letters
     query_text: str | None = None  # all text in which queries can name columns; None: read every column
     shape: Any = None  # the columns of files, if they are known: a FileShape
+    between: Any = None  # of a batch of a topic: the offsets at which it begins and ends, by topic and partition
 
 
 class SourceModel(Kind):

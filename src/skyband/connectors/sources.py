@@ -76,14 +76,19 @@ def open_batch(
     *,
     asked: Workload[Any] | None = None,
     shape: Any = None,
+    between: Any = None,
 ) -> DataFrame:
-    """Return the current rows as a batch. `counted` observes the number of rows and of malformed rows."""
+    """Return the current rows as a batch. `counted` observes the number of rows and of malformed rows.
+
+    `between` are the offsets of a topic at which the batch begins and ends.
+    """
     if not stream.is_bounded:
         raise InvalidInputError(
             f"stream {name!r} has source {stream.source!r}, which is unbounded; only files, tables and Kafka topics "
             "can be read as a batch."
         )
-    rows = read_rows(stream, Reading(spark, name, streaming=False, query_text=named_in(stream, asked), shape=shape))
+    how = Reading(spark, name, streaming=False, query_text=named_in(stream, asked), shape=shape, between=between)
+    rows = read_rows(stream, how)
     if counted is not None:
         rows = rows.observe(counted, sf.count(sf.lit(1)).alias("rows"), sf.count(WRONG).alias("malformed"))
     return valid_rows(name, stream, rows)

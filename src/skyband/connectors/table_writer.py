@@ -2,7 +2,8 @@
 
 A commit appends rows and stores the number of the micro-batch in the table, as one change. A micro-batch that is
 repeated after a crash finds its number, and is not written again. Only answers of queries that were added or changed
-between the two attempts are. Removing all answers of a stream starts a new epoch: numbers of earlier ones are ignored.
+between the two attempts are. If windows are emitted more than once, a commit replaces the earlier answers of its
+windows. Removing all answers of a stream starts a new epoch: numbers of earlier ones are ignored.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ import pyarrow.parquet as pq
 from skyband.connectors.server import GivenUpError, Patience
 from skyband.connectors.table_errors import cause_of
 from skyband.connectors.table_files import read_parts, remove_parts, stored_types, write_part
+from skyband.connectors.window_answers import Range, are_emitted_again, last_answers, range_of, unreplaced
 from skyband.errors import InvalidInputError, PipelineError, SkybandError
 from skyband.queries import Query
 from skyband.sharding.delivery import TaskFile
+from skyband.sharding.emission import marks_in
 
 __all__ = ["Committed", "TableWriter", "signature"]
 
@@ -90,6 +93,14 @@ class TableWriter(ABC):
         """Append rows, add their new columns and store `committed`, in one commit."""
 
     @abstractmethod
+    def _read(self, wanted: Range) -> pa.Table:
+        """Return the stored answers in a range."""
+
+    @abstractmethod
+    def _overwrite(self, replaced: Range, rows: pa.Table, committed: Committed) -> None:
+        """Replace the answers in a range by `rows`, as `_append`, in one commit."""
+
+    @abstractmethod
     def _add_files(self, files: Sequence[TaskFile], schema: pa.Schema, committed: Committed) -> None:
         """Add files of the table's folder, add their new columns and store `committed`; the rows in one commit."""
 
@@ -116,6 +127,7 @@ class TableWriter(ABC):
     def ask(self, queries: Sequence[Query]) -> None:
         """Set the queries whose answers follow."""
         self._queries = {query.name: signature(query) for query in queries}
+        self._groups = {query.name: query.groups for query in queries}
 
     def check(self, rows: pa.Table) -> None:
         """Check that rows of this schema fit into the table if it exists, and that it can be written to."""
@@ -203,12 +215,13 @@ class TableWriter(ABC):
 
     def _take_files(self, batch: int, files: Sequence[TaskFile]) -> None:
         found, done = self._before(batch)
-        if done:  # the batch is repeated: the files also contain answers that the table has
+        schema = pq.read_schema(files[0].path)
+        # If the batch is repeated, the files also contain answers that the table has.
+        if done or (marks_in(schema.names) and "change" not in schema.names):
             rows = read_parts(files)
             remove_parts(files)
             self._take(batch, rows)
             return
-        schema = pq.read_schema(files[0].path)
         self._refuse_other_types(schema)
         self._committed = Committed(found.epoch, batch, frozenset(self._queries.values()))
         self._add_files(files, schema, self._committed)
@@ -222,7 +235,29 @@ class TableWriter(ABC):
             rows = self._stored(rows)
             self._refuse_other_types(rows.schema)
             self._committed = Committed(found.epoch, batch, done | frozenset(self._queries.values()))
-            self._append(rows, self._committed)
+            if are_emitted_again(rows):
+                self._replace(rows, self._committed)
+            else:
+                self._append(rows, self._committed)
+
+    def _replace(self, rows: pa.Table, committed: Committed) -> None:
+        """Write the last answer of each window in place of the one that the table has, in one commit."""
+        rows = last_answers(rows, self._groups)
+        replaced = range_of(rows)
+        stored = self._read(replaced)
+        kept = unreplaced(stored, rows, self._groups)
+        if kept.num_rows == stored.num_rows:
+            self._append(rows, committed)
+            return
+        kept = kept.cast(
+            pa.schema(
+                [
+                    rows.schema.field(name) if name in rows.column_names else kept.schema.field(name)
+                    for name in kept.column_names
+                ]
+            )
+        )
+        self._overwrite(replaced, pa.concat_tables([kept, rows], promote_options="default"), committed)
 
     def _before(self, batch: int) -> tuple[Committed, frozenset[str]]:
         """Return what the table stores, and the queries whose answers of this micro-batch it has."""

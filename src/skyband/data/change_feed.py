@@ -16,7 +16,7 @@ from skyband.errors import InvalidInputError
 from skyband.kernels.stream import Ints
 from skyband.kernels.window_comparison import ENTERED, LEFT, MOVED
 from skyband.queries import Query
-from skyband.queries.answer_schema import CHANGE_COLUMNS, OLD_SCORE
+from skyband.queries.answer_schema import CHANGE_COLUMNS, FINAL, OLD_SCORE, REVISION
 from skyband.queries.families import family_of
 from skyband.queries.workload import Workload
 from skyband.windows import SlidingWindow
@@ -95,6 +95,7 @@ class ChangeFeed:
         >>> feed.take(answers.slice(0, 0), now=30_000_000).to_pylist()[0]["window_end"]
         20000000
         """
+        answers = _without_marks(answers, self._moment)
         known = 0 if self._shown is None else self._shown.num_rows
         table = answers if self._shown is None else pa.concat_tables([self._shown, answers], promote_options="default")
         queries, owners = self._owners_of(table)
@@ -195,7 +196,13 @@ class ChangeFeed:
         names = list(table.column_names)
         found = [name for name in self._schema.identity if name in names]
         own = None if self._schema.row_id is None else self._schema.row_id.name
-        return found or [name for name in names[names.index("rank") + 1 : names.index("score")] if name != own]
+        found = found or [name for name in names[names.index("rank") + 1 : names.index("score")] if name != own]
+        if not found:
+            raise InvalidInputError(
+                f"the answers have no column {' or '.join(map(repr, self._schema.identity))}, by which a ChangeFeed "
+                "recognizes rows, so nothing was compared. Answer data frames that have a column of this name."
+            )
+        return found
 
     def _versions_of(self, table: pa.Table) -> Ints:
         """Return a number for the values of each row: its score, and whatever else may change while it stays."""
@@ -243,6 +250,27 @@ class ChangeFeed:
             else:
                 columns[name] = rows[name]
         return pa.table(columns)
+
+
+def _without_marks(answers: pa.Table, moment: str) -> pa.Table:
+    """Return final answers without the columns that mark them; reject provisional and corrected ones.
+
+    The marks follow the window end. A column of the row can have the same name.
+    """
+    names = list(answers.column_names)
+    at = names.index(moment) + 1 if moment in names else len(names)
+    while at < len(names) and names[at] in (FINAL, REVISION):
+        name, column = names.pop(at), answers.column(at)
+        wrong = pc.sum(pc.invert(column) if name == FINAL else pc.greater(column, 0)).as_py()
+        if wrong:
+            kind = "are of open windows (final is false)" if name == FINAL else "correct final windows (revision > 0)"
+            raise InvalidInputError(
+                f"{wrong} of {answers.num_rows} rows {kind}, but a ChangeFeed compares each window once, when it is "
+                "final; the rows of two answers of one window would be taken for one answer. Pass Monitor.answers(), "
+                f"or only rows whose {'final is true' if name == FINAL else 'revision is 0'}. Nothing was changed."
+            )
+        answers = answers.remove_column(at)
+    return answers
 
 
 def _encoded(column: pa.ChunkedArray) -> Ints:

@@ -49,7 +49,6 @@ class IncompleteShard(OrderedShard):
 
     state_format = StateFormat("incomplete shard", [unchanged, _from_version_2])
     order = ("id", "stream", "value")
-    may_be_replaced = True
 
     def __init__(self, plan: IncompletePlan, number: int, segments: Segments | None = None) -> None:
         super().__init__(plan, number, segments)

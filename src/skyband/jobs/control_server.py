@@ -23,6 +23,7 @@ from skyband.workload_file.live_query_limits import known_stream, read_query, re
 if TYPE_CHECKING:
     from skyband.jobs.job import Run
     from skyband.jobs.local_job import LocalRun
+    from skyband.jobs.spark_history import SparkPast
     from skyband.workload_file import WorkloadFile
 
 __all__ = ["Changes", "ControlServer", "LiveChanges", "place_of", "read_moment"]
@@ -134,18 +135,16 @@ class LiveChanges:
     def add(self, query: Query, stream: str | None, since: int | None = None) -> str:
         """Add a query to a stream and return the reply. If the query is rejected, nothing changes."""
         file = self._run.file
-        if since is not None:
-            raise UnsupportedError(
-                f"since is supported only by runs with --local, which read the past of {query.name!r} from the files "
-                "that they have read. On Spark, add the query without since: it is answered from the first window that "
-                "starts after all rows read so far."
-            )
         stream = self._known(stream)
-        refuse_unfit(file.workloads, query)
+        refuse_unfit(file.workloads, query, has_past=since is not None)
         self._run.refuse_unlisted(stream, query)
+        file = with_query(file, stream, query)
+        past = None if since is None else self._run.past(stream, file, {query.name: since})
         with self._run.changing:  # a failing micro-batch is examined after the journal contains the query
-            self._change(with_query(file, stream, query), Change("try", stream, query))
-            valid = self._valid_from(stream, query)
+            if past is not None:  # while it was read, a query may have been dropped
+                file = with_query(self._run.file, stream, query)
+            self._change(file, Change("try", stream, query), past)
+            valid = self._valid_from(stream, query, past)
             self._run.live_queries.joined(stream, query)
         self._refuse_dropped(stream, query)
         return f"added {query.name!r} to stream {stream!r}; {valid}"
@@ -176,10 +175,10 @@ class LiveChanges:
         """The running queries by stream."""
         return {name: list(map(str, workload)) for name, workload in self._run.file.workloads.items()}
 
-    def _change(self, file: WorkloadFile, change: Change) -> None:
+    def _change(self, file: WorkloadFile, change: Change, past: SparkPast | None = None) -> None:
         """Apply a change and append it to the journal; undo it if the journal cannot be written."""
         before = self._run.file
-        self._run.change(change.stream, file)
+        self._run.change(change.stream, file, past)
         try:
             self._journal.append(change)
         except OSError as error:
@@ -208,8 +207,13 @@ class LiveChanges:
     def _known(self, stream: str | None) -> str:
         return known_stream(self._run.file.workloads, stream)
 
-    def _valid_from(self, stream: str, query: Query) -> str:
-        """First complete window of a new query. Rows from before it was added are not retained for it."""
+    def _valid_from(self, stream: str, query: Query, past: SparkPast | None) -> str:
+        """First complete window of a new query. Without its past, rows from before it was added are not retained."""
+        if past is not None:
+            end = past.first_end(query)
+            if end is None:
+                return "valid from its first answer"
+            return f"valid from the window that ends at {(_EPOCH + timedelta(microseconds=end)).isoformat()}"
         newest = self._run.handles[stream].progress.newest
         if not query.starts_whole:
             return "valid from its next answer"

@@ -23,6 +23,7 @@ from skyband.jobs.job_stream import JobStream, Mode, Prepare
 from skyband.jobs.journal import Journal, changed, names_of
 from skyband.jobs.live_queries import LiveQueries, failure_of
 from skyband.jobs.outputs import memory_of
+from skyband.jobs.spark_history import SparkPast
 from skyband.paths import has_scheme
 from skyband.queries import Query
 from skyband.queries.workload import Workload
@@ -100,11 +101,11 @@ def run(
     )
     if is_remote(found):
         _refuse_over_connect(file, fresh=fresh)
-    if file.since and mode != "once":
+    if file.since and mode != "once" and is_remote(found):
         raise UnsupportedError(
-            f"since of query {next(iter(file.since))!r} is supported only by runs with --local, which read the past of "
-            "a query from the files that they have read. Remove since: a new query is then answered from the first "
-            "window that starts after all rows read so far."
+            f"since of query {next(iter(file.since))!r} is not supported over Spark Connect, because what the stream "
+            "has read is on the server. Remove since: a new query is then answered from the first window that starts "
+            "after all rows read so far."
         )
     lock = Lock(_lock_of(str(engine.checkpoint)), leaves_nothing=mode == "once" and not fresh)
     lock.take()
@@ -114,8 +115,9 @@ def run(
         live_queries = LiveQueries(journal, names_of(file))
         current = file if mode == "once" or fresh else changed(file, live_queries.read())
         running = Run(current, mode, found, live_queries, lock)
+        own = names_of(file)
         for name in running.file.workloads:
-            running._add(name, fresh=fresh, reshard=reshard, watchers=(watchers or {}).get(name, ()))
+            running._add(name, fresh=fresh, reshard=reshard, watchers=(watchers or {}).get(name, ()), own=own)
         if fresh:
             journal.clear()
         running._begin()
@@ -195,10 +197,17 @@ class Run:
         memories = self._streams[stream].memories if stream in self._streams else {}
         return memory_of(stream, memories, output)
 
-    def change(self, stream: str, file: WorkloadFile) -> None:
+    def past(self, stream: str, file: WorkloadFile, past: Mapping[str, int]) -> SparkPast:
+        """Read the past of queries that a changed file adds, beside the stream; to be passed to `change`."""
+        found = self._streams[stream].past(file, past)
+        found.read(lambda: self._stopped)
+        return found
+
+    def change(self, stream: str, file: WorkloadFile, past: SparkPast | None = None) -> None:
         """Restart a stream with another workload, from its state. If this fails, the old workload continues.
 
-        The current micro-batch is completed first, so frequent changes do not stall the stream.
+        The current micro-batch is completed first, so frequent changes do not stall the stream. `past` is that of added
+        queries; what the stream has read since is read when it is stopped.
         """
         with self.changing:
             before, handle, wanted = self.file, self.handles[stream], self._streams[stream].wanted
@@ -209,6 +218,9 @@ class Run:
                 ask_servers(wanted, file.workloads[stream])
                 check_answers(wanted, file.workloads[stream], output_of(wanted), out)
                 open_servers(wanted, file.workloads[stream], output_of(wanted), out)
+                if past is not None:
+                    past.read(lambda: self._stopped)
+                    self._streams[stream].send_past(past)
 
             def prepare_again(out: DataFrame) -> None:
                 ask_servers(wanted, before.workloads[stream])
@@ -216,6 +228,8 @@ class Run:
                     open_servers(wanted, before.workloads[stream], output_of(wanted), out)
 
             self.file = file
+            if past is not None:
+                self._streams[stream].added_past.update(past.reported_from)
             try:
                 self._launch(stream, prepare, handle)
             except Exception:
@@ -324,8 +338,9 @@ class Run:
     def _launch(self, name: str, prepare: Prepare, before: Handle | None = None) -> None:
         self.handles[name] = self._streams[name].launch(prepare, before)
 
-    def _add(self, name: str, *, fresh: bool, reshard: bool, watchers: Sequence[Wanted]) -> None:
+    def _add(self, name: str, *, fresh: bool, reshard: bool, watchers: Sequence[Wanted], own: Sequence[str]) -> None:
         self._streams[name] = stream = JobStream(self._spark, self.mode, name, lambda: self.file, reshard=reshard)
+        stream.added_past.update(name for name in names_of(self.file) if name not in own)
         stream.open_sinks(watchers)
         stream.check_outputs(fresh=fresh)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -16,16 +16,19 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from skyband.connectors.dead_folder import TaskDeadFolder
 from skyband.connectors.dead_letters import bury_in, dead_places
 from skyband.connectors.files import FilesSource
+from skyband.connectors.kafka import KafkaSource
 from skyband.connectors.memory import Memory
 from skyband.connectors.read_files import FileInput
 from skyband.connectors.source import SourceModel
 from skyband.connectors.sources import dead_letters_of, open_batch, open_stream
 from skyband.durations import parse_duration
-from skyband.errors import SkybandError
+from skyband.errors import SkybandError, UnsupportedError
 from skyband.jobs.bounded_job import BoundedRun, Delivery, Planned
 from skyband.jobs.changed_files import ReadOnce
 from skyband.jobs.local_state import has_local_state, refuse_local_state
 from skyband.jobs.outputs import Mode, discard, open_outputs, refuse_foreign_files, refuse_undiscardable
+from skyband.jobs.spark_history import SparkPast, file_history, local_checkpoint, missing_past
+from skyband.jobs.topic_history import TopicHistory
 from skyband.queries.workload import Workload
 from skyband.sharding.delivery import (
     Folder,
@@ -37,9 +40,12 @@ from skyband.sharding.delivery import (
     parts_of,
     servers_among,
 )
+from skyband.sharding.envelope import MILLISECOND
 from skyband.sharding.plan import Output
+from skyband.spark.batch_log import OffsetLog
 from skyband.spark.checkpoint import Checkpoint, refuse_newer_files
 from skyband.spark.checkpoint_lock import OutputLocks
+from skyband.spark.control import Control
 from skyband.spark.delivery import Take, check_answers, collecting, open_servers, writing
 from skyband.spark.inputs import read_by_spark
 from skyband.spark.late_limits import LateLimits
@@ -74,6 +80,7 @@ class JobStream:
         self.wanted: list[Wanted] = []  # receivers of its answers
         self.memories: dict[Output, list[Memory]] = {}  # one per sink of type memory
         self.servers: list[Server] = []
+        self.added_past: set[str] = set()  # queries that were added with their past while the job runs
 
     def open_sinks(self, watchers: Sequence[Wanted]) -> None:
         """Open the file's sinks; `watchers` are additional receivers."""
@@ -124,14 +131,49 @@ class JobStream:
         open_servers(self.wanted, workload, output, out, replace=replace, kept=self._has_state)
         if self._fresh:
             clear_servers(self.wanted)
+        elif self._has_state and self._mode != "once" and (missing := self._missing_past()):
+            past = self.past(self._file(), missing)
+            past.read()
+            self.send_past(past)
+
+    def past(self, file: WorkloadFile, past: Mapping[str, int]) -> SparkPast:
+        """Return the reader of what queries of a file would hold if they had been there from the start."""
+        stream, workload = file.streams[self._name], file.workloads[self._name]
+        rows = self._rows(stream, workload)
+        plan = self._planned(file, rows)
+        delay = -(-parse_duration(stream.watermark, field="watermark") // MILLISECOND) * MILLISECOND
+        if isinstance(stream, KafkaSource):
+            folder = local_checkpoint(self._spark, self._checkpoint, past)
+            topics = TopicHistory(self._spark, folder, self._name, stream, workload, plan, past, delay)
+            return SparkPast(topics, delay, past)
+        if not isinstance(rows, FileInput):
+            raise UnsupportedError(
+                f"since is not supported for query {next(iter(past))!r}: rows of source {stream.source} cannot be read "
+                "again. Omit since: it is then answered from the first window that starts after all rows read so far."
+            )
+        history = file_history(self._spark, self._checkpoint, rows, plan, past)
+        return SparkPast(history, delay, past)
+
+    def send_past(self, past: SparkPast) -> None:
+        """Send the past to the shards of the stream, which is stopped. The next micro-batch stores it."""
+        Control(self._spark, Checkpoint(self._spark, self._checkpoint).control).send(past.messages())
+
+    def _missing_past(self) -> dict[str, int]:
+        """Return the queries with `since` that the stored state does not have, and how much of their past is read."""
+        file = self._file()
+        since = {query.name: file.since[query.name] for query in file.workloads[self._name] if query.name in file.since}
+        if not since:
+            return {}
+        return missing_past(self._spark, self._checkpoint, self._planned(file).plan, since)
 
     def _check_servers(self, out: DataFrame) -> None:
         check_answers(self.wanted, self._file().workloads[self._name], output_of(self.wanted), out)
 
-    def _planned(self, file: WorkloadFile) -> SparkPlan:
-        """Return the plan of a stream that starts without a state."""
+    def _planned(self, file: WorkloadFile, rows: DataFrame | FileInput | None = None) -> SparkPlan:
+        """Return the plan of a stream that starts without a state, over its rows or those that are given."""
         stream, workload = file.streams[self._name], file.workloads[self._name]
-        rows = self._batch(stream, workload, None)[0] if self._mode == "once" else self._rows(stream, workload)
+        if rows is None:
+            rows = self._batch(stream, workload, None)[0] if self._mode == "once" else self._rows(stream, workload)
         return check(
             rows,
             workload,
@@ -141,12 +183,20 @@ class JobStream:
             algorithm=file.algorithm_of(self._name),
             late="refuse" if file.engine.late == "refuse" and self._mode != "once" else "count",
             output=output_of(self.wanted),
-            shards=file.shards_of(self._name),
+            shards=self._shards(file),
             sole_watermark=True,
             streaming=None if self._mode == "once" else True,
             checkpoint=None if self._mode == "once" else self._checkpoint,
             emission=stream.emission,
         )
+
+    def _shards(self, file: WorkloadFile) -> int | None:
+        """Return the number of shards of a file; by default that of the stored state, if there is one."""
+        wanted = file.shards_of(self._name)
+        if wanted is not None or self._fresh or self._mode == "once":
+            return wanted
+        stored = Checkpoint(self._spark, self._checkpoint).read()
+        return None if stored is None else int(stored["shards"])
 
     def run_once(self, prepare: Prepare) -> BoundedRun:
         """Run over a bounded input. Earlier answers are removed when all new ones are computed."""
@@ -252,6 +302,9 @@ class JobStream:
         if stream.source == "files":
             take = ReadOnce(name, self._checkpoint).after(take)
 
+        if stream.source == "kafka" and Checkpoint(self._spark, self._checkpoint).is_local:
+            take = _then(take, OffsetLog(Path(self._checkpoint)).keep)
+
         outbox = Outbox(self._spark, self._checkpoint)
 
         def deliver(pipeline: Pipeline) -> DataStreamWriter:
@@ -302,6 +355,7 @@ class JobStream:
             sole_watermark=True,
             emission=stream.emission,
             old_scores=has_old_scores(self.wanted),
+            past=(*file.since, *self.added_past),
             dead_letters=dead_letters,
             progress=None if before is None else before.progress,
             before=None if before is None else before.plan,
@@ -319,7 +373,7 @@ class JobStream:
 
 
 def _then(take: Take, publish: Callable[[int], None]) -> Take:
-    """Return the same function, followed by the dead letters of the micro-batch."""
+    """Return the same function, followed by another one with the number of the micro-batch."""
 
     def taken(rows: pa.Table, batch: int) -> None:
         take(rows, batch)

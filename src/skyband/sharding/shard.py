@@ -76,7 +76,6 @@ class Shard:
     end_column: ClassVar[str] = "time"  # the window end, in its tables
     may_reject: ClassVar[bool] = False  # whether a step may raise an error about its rows
     takes_past: ClassVar[bool] = False  # whether it has `take_past`
-    may_be_replaced: ClassVar[bool] = False  # whether a shard that was always of the plan can `replace` it
 
     def __init__(self, plan: Any, number: int, segments: Segments | None = None) -> None:
         self.plan = plan

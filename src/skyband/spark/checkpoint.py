@@ -232,10 +232,11 @@ def refuse_newer_files(kept: Checkpoint, folders: Sequence[Folder], stream: str)
     refuse_newer_batches(folders, stream, kept.folder, last)
 
 
-def refuse_unresumable(before: ShardPlan, after: ShardPlan) -> None:
+def refuse_unresumable(before: ShardPlan, after: ShardPlan, past: frozenset[str] = frozenset()) -> None:
     """Reject a plan with which a shard cannot load the state that it stored under the plan `before`.
 
-    Stores and resumes an empty shard that has seen the stream, so that the shard's own checks apply.
+    Stores and resumes an empty shard that has seen the stream, so that the shard's own checks apply. `past` names new
+    queries whose past arrives in a message.
     """
     from skyband.sharding.shard import shard_type  # noqa: PLC0415 - imports compiled code, which few runs need
 
@@ -243,4 +244,4 @@ def refuse_unresumable(before: ShardPlan, after: ShardPlan) -> None:
         kind = shard_type(before, number)
         shard = kind(before, number)
         shard.newest = 0
-        kind.resume(after, number, shard.state(), shard.segments)
+        kind.resume(after, number, shard.state(), shard.segments, past)

@@ -40,7 +40,8 @@ class ShardProcessor(StatefulProcessor):
 
     `delay` is how far the watermark is behind the newest row, in microseconds; None if other watermarks can hold it
     back. `final_at_end`: the watermark makes no window final and no row late; only control messages do, such as the end
-    of the stream. In the output, ``unit`` is the number of the shard.
+    of the stream. `past` names queries whose past arrives in a message. In the output, ``unit`` is the number of the
+    shard.
     """
 
     handle: StatefulProcessorHandle
@@ -52,8 +53,10 @@ class ShardProcessor(StatefulProcessor):
         delay: int | None = None,
         *,
         final_at_end: bool = False,
+        past: frozenset[str] = frozenset(),
     ) -> None:
         self._plan = plan
+        self._past = past
         self._delay = delay
         self._final_at_end = final_at_end
         self._numbers = {key: number for number, key in keys.items()}
@@ -98,12 +101,12 @@ class ShardProcessor(StatefulProcessor):
             self._discard()
             return
         messages = self._adopt(messages)
-        shard = self._loaded(kind, number)
+        shard, parts, messages = self._with_past(self._loaded(kind, number), messages)
         at = watermark * MILLISECOND or None  # Spark's watermark is 0 before the first row
         if self._final_at_end:
             shard.begin_queries(at)  # the watermark still gives the position of the stream
             at = None
-        parts = [
+        parts.append(
             shard.step(
                 tables,
                 notes,
@@ -111,7 +114,7 @@ class ShardProcessor(StatefulProcessor):
                 next_watermark=expected_watermark(notes, self._delay),
                 provisional=not messages,  # only the last step of the micro-batch
             )
-        ]
+        )
         parts += [shard.step([], [], message.get("at", at), end=message["kind"] == "end") for message in messages]
         blob = shard.state()
         self._value.update((blob,))
@@ -131,6 +134,18 @@ class ShardProcessor(StatefulProcessor):
             self._value.update((b64decode(max(moved, key=lambda one: int(one["attempt"]))["state"]),))
         return [one for one in messages if one["kind"] not in (ADOPT, LEAVE)]
 
+    def _with_past(
+        self, shard: Shard, messages: list[dict[str, Any]]
+    ) -> tuple[Shard, list[tuple[list[pa.Table], Tally]], list[dict[str, Any]]]:
+        """Return the shard with the past in a message, if there is one, answers that were due, and other messages."""
+        from skyband.sharding.past_message import PAST, newest_past, with_past  # noqa: PLC0415
+
+        others = [one for one in messages if one["kind"] != PAST]
+        if len(others) == len(messages):
+            return shard, [], messages
+        found = newest_past((one for one in messages if one["kind"] == PAST), self._plan)
+        return (shard, [], others) if found is None else (*with_past(shard, found), others)
+
     def _discard(self) -> None:
         """Remove state and timers."""
         self._value.clear()
@@ -141,7 +156,7 @@ class ShardProcessor(StatefulProcessor):
         saved = self._value.get()
         if saved is None:
             return kind(self._plan, number, self._segments)
-        return kind.resume(self._plan, number, bytes(saved[0]), self._segments)
+        return kind.resume(self._plan, number, bytes(saved[0]), self._segments, self._past)
 
     def set_timer(self, end: int | None) -> None:
         """Set the timer for a window that ends at `end`; None: the shard runs only when envelopes arrive.
@@ -201,3 +216,6 @@ class _MapSegments:
 
     def remove(self, number: int) -> None:
         self._state.removeKey((number,))
+
+    def clear(self) -> None:
+        self._state.clear()

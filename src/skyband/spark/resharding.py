@@ -33,7 +33,7 @@ from skyband.spark.spark_errors import first_line
 from skyband.spark.topology import spread
 from skyband.spark.versions import checkpoint_manager
 
-__all__ = ["refuse_resharding", "repartition", "reshard"]
+__all__ = ["refuse_resharding", "repartition", "reshard", "stored_blobs"]
 
 _LOG = logging.getLogger("skyband.resharding")
 
@@ -61,7 +61,7 @@ def reshard(
     if plan.shards == stored:
         return description
     refuse_unfinished(kept, f"shards={stored}")
-    messages = _messages(_blobs(spark, kept, plan), replace(plan, shards=stored), plan)
+    messages = _messages(stored_blobs(spark, kept, plan), replace(plan, shards=stored), plan)
     control.send(messages)
     return kept.revise(description, shards=plan.shards)
 
@@ -112,7 +112,7 @@ def _stored_partitions(spark: SparkSession, kept: Checkpoint) -> int | None:
     return None
 
 
-def _blobs(spark: SparkSession, kept: Checkpoint, plan: ShardPlan) -> dict[int, bytes]:
+def stored_blobs(spark: SparkSession, kept: Checkpoint, plan: ShardPlan) -> dict[int, bytes]:
     """Return the stored state by the key of its shard."""
     reader = spark.read.format("statestore").option("stateVarName", plan.value_state)
     try:

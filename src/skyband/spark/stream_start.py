@@ -204,6 +204,7 @@ def launch(
     outbox: Outbox | None = None,
     emission: Emission = ONCE,
     old_scores: bool = False,
+    past: Iterable[str] = (),
 ) -> Handle:
     """Implement `start`, with further options: answers and changes together.
 
@@ -216,7 +217,7 @@ def launch(
     plan of the stored state. `locked`: the caller has already locked the checkpoint. `reshard`: the number of shards
     and partitions of the stored state may change.
     `limits` are the limits of late rows. `opened` are sinks to close when the stream ends. `outbox` passes answers to
-    sinks over Spark Connect.
+    sinks over Spark Connect. `past` names queries whose past arrives in a message.
     """
     spark = _session(df)
     kept = Checkpoint(spark, checkpoint)
@@ -239,8 +240,9 @@ def launch(
         emission=emission,
         old_scores=old_scores,
     )
+    draft = replace(draft, past=frozenset(past))
     if before is not None:
-        refuse_unresumable(before, draft.plan)
+        refuse_unresumable(before, draft.plan, draft.past)
     lock = Lock(None if locked else kept.lock)
     try:
         lock.take()

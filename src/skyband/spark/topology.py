@@ -62,6 +62,7 @@ class SparkPlan:
     reader: str | None = None  # what reads the rows of files, and why; None: the rows are of a data frame
     late_source: LateSource | None = None  # the rows of which the late ones are returned; None: they are not
     refuses_wide: bool = False  # whether wide rows of a stream stop it, to start again with batches limited by bytes
+    past: frozenset[str] = frozenset()  # queries whose past arrives in a message
     combiners: int = 0  # tasks that combine envelopes before they reach the shards; 0: none
 
     @property
@@ -218,7 +219,7 @@ class SparkPlan:
         envelopes = envelopes.withColumn("newest", sf.lit(None).cast("timestamp"))
         if control is not None:
             envelopes = envelopes.union(control_envelopes(envelopes.sparkSession, control, keys.values()))
-        processor = ShardProcessor(self.plan, keys, self.watermark_lag, final_at_end=self.final_at_end)
+        processor = ShardProcessor(self.plan, keys, self.watermark_lag, final_at_end=self.final_at_end, past=self.past)
         return processed(envelopes, processor, processor.output)
 
     def _bounded(self, envelopes: DataFrame, keys: Mapping[int, int], counted: Observed | None) -> DataFrame:

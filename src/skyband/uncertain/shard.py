@@ -69,11 +69,20 @@ class UncertainShard(OrderedShard):
                 self._push(number, mine)
             if self.plan.axis == "time":
                 monitor.advance_to(self.clock)
-            found = monitor.answers()
+            found = self._reported(monitor.answers())
             if self.plan.group_columns and GROUP not in found.column_names:
                 found = found.append_column(GROUP, pa.nulls(found.num_rows, pa.binary()))
             out.append(found)
         return out
+
+    def _reported(self, answers: pa.Table) -> pa.Table:
+        """Return the answers without those of windows that a query with a past does not report."""
+        for query in self.plan.queries if self.since and answers.num_rows else ():
+            if query.name in self.since:
+                starts = pc.subtract(answers["time"], query.window.size)
+                is_other = pc.not_equal(answers["query"], query.name)
+                answers = answers.filter(pc.or_(is_other, pc.greater_equal(starts, self.since[query.name])))
+        return answers
 
     def _push(self, number: int, mine: pa.Table) -> None:
         positions = one(mine["position"]) if self.plan.axis == "time" else None
@@ -93,6 +102,7 @@ class UncertainShard(OrderedShard):
             "classes": [[query.to_dict() for query in together] for together in self.plan.classes],
             "monitors": [monitor.snapshot() for monitor in self.monitors],
             "cut": self.cut,
+            **({"since": self.since} if self.since else {}),
         }
 
     def load(self, saved: dict[str, Any]) -> None:
@@ -115,6 +125,8 @@ class UncertainShard(OrderedShard):
         self._readdress(before, sources)
         known = {query for together in before for query in together}
         self.joined = [query.name for query in self.plan.queries if query not in known]
+        same_names = {query.name for query in self.plan.queries if query in known}
+        self.since |= {name: at for name, at in saved.get("since", {}).items() if name in same_names}
         self.load_reports(saved, [query.name for query in self.plan.queries if query in known])
 
     def _joining(self, wanted: list[UncertainTopK]) -> Monitor:

@@ -60,7 +60,7 @@ def refuse_unfit(workloads: Mapping[str, Workload[Any]], query: Query, *, has_pa
     if getattr(query, "window_kind", "") == "landmark" and not has_past:
         raise InvalidQueryError(
             f"size=None: query {query.name!r} ranks {query.window_text}, and rows that were read before it is added "
-            "are not stored for it. In a run with --local, add it with --since, which reads them again. Else add it to "
+            "are not stored for it. Add it with --since, which reads them again; or add it to "
             "the file, and start with a new state or an origin after the rows read so far."
         )
     refuse_reaching_out(query)

@@ -78,8 +78,8 @@ class QuerySection(Section):
     )
     since: Text | None = Field(
         default=None,
-        description="For a query that is new in a stream that was run before, with --local: windows that begin so long "
-        "before the restart, or later, are complete, because files that were read are read again for it.",
+        description="For a query that is new in a stream that was run before: windows that begin so long before the "
+        "restart, or later, are complete, because files or records that were read are read again for it.",
         examples=["7 days"],
     )
 

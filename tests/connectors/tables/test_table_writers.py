@@ -8,6 +8,7 @@ import time
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 import skyband as sb
 from tests.connectors.tables.places import KINDS, QUERY, catalog_of, opened, rows_in
@@ -85,6 +86,80 @@ def test_a_repeated_batch_adds_only_the_answers_of_new_and_changed_queries(tmp_p
     changed = sb.TopK(name="other", k=9, size="1 minute", by="size")
     ready(kind, tmp_path, queries=[QUERY, changed]).take(3, answers(3, ["big", "other"]))
     assert (numbers(kind, tmp_path), numbers(kind, tmp_path, "other")) == ([3], [3, 3])
+
+
+EACH = sb.TopK(name="each", k=2, size="1 minute", by="price", partition_by=["g"])
+
+
+def emitted(rng, batch):
+    """Answers of a micro-batch as (query, end, group, final, revision) -> scores; groups and ends repeat."""
+    found = {}
+    for _ in range(rng.randint(1, 5)):
+        query = rng.choice(["big", "each"])
+        end, group = rng.randint(max(0, batch - 3), batch), rng.choice(["a", None, "b"])
+        mark = rng.choice([(False, 0), (True, 0), (True, batch)])
+        found[query, end, group if query == "each" else None, *mark] = [rng.random() for _ in range(rng.randint(1, 3))]
+    return found
+
+
+def as_table(answers):
+    rows = [
+        (query, end * 60_000_000, final, revision, rank, score, group if query == "each" else rank * "x")
+        for (query, end, group, final, revision), scores in answers.items()
+        for rank, score in enumerate(scores, 1)
+    ]
+    query, end, final, revision, rank, score, g = zip(*rows, strict=True)
+    int32 = pa.int32()
+    columns = {"query": query, "window_end": pa.array(end, TIME), "final": final, "revision": pa.array(revision, int32)}
+    return pa.table({**columns, "rank": pa.array(rank, int32), "score": score, "g": pa.array(g, pa.string())})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 12))])
+def test_later_answers_of_a_window_replace_earlier_ones_wherever_a_process_is_killed(tmp_path, monkeypatch, kind, seed):
+    """Also answers with fewer rows, and of a group that is null; `g` is no group of the other query."""
+    rng = random.Random(seed)
+    queries = [QUERY, EACH]
+    writer = ready(kind, tmp_path, rows=as_table(emitted(rng, 0)), queries=queries)
+    foreign = ready(kind, tmp_path, queries=[OTHER], stream="t")
+    foreign.take(5, answers(5, ["other"]))
+    wanted = {}
+    for batch in range(10):
+        found = emitted(rng, batch)
+        for window in {key[:3] for key in found}:
+            wanted[window] = found[max((key for key in found if key[:3] == window), key=lambda key: key[3:])]
+        while rng.random() < 0.4:
+            interrupt(kind, monkeypatch, rng.choice(["before", "after"]))
+            try:
+                writer.take(batch, as_table(found))
+            except Killed:
+                writer = ready(kind, tmp_path, rows=as_table(found), queries=queries)
+            else:
+                monkeypatch.undo()
+                break
+        writer.take(batch, as_table(found))
+        if kind == "delta" and seed % 2:
+            DeltaTable(str(tmp_path / "answers")).optimize.compact()
+    held = {}
+    for row in rows_in(kind, tmp_path).sort_by("rank").to_pylist():
+        if row["query"] != "other":
+            end, group = int(row["window_end"].timestamp()) // 60, row["g"] if row["query"] == "each" else None
+            held.setdefault((row["query"], end, group), []).append(row["score"])
+    assert held == wanted
+    assert numbers(kind, tmp_path, "other") == [5]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_later_answers_in_files_of_tasks_replace_earlier_ones(tmp_path, kind):
+    first, second = ({("each", 3, "a", final, 0): [1.0] * size} for final, size in ((False, 3), (True, 2)))
+    writer = ready(kind, tmp_path, rows=as_table(first), queries=[EACH], writers="tasks")
+    for batch, found in enumerate([first, second]):
+        writer.take_files(batch, [writer.task_writer()(as_table(found))], None)
+    assert [(row["rank"], row["final"]) for row in rows_in(kind, tmp_path).sort_by("rank").to_pylist()] == [
+        (1, True),
+        (2, True),
+    ]
+    assert len(list(tmp_path.rglob("*.parquet"))) >= 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
