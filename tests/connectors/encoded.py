@@ -143,10 +143,8 @@ def message_text(fields, *, syntax="proto3", name="Row", more=()):
     for oneof in dict.fromkeys(label for *_, label in fields if label.startswith("oneof")):
         inside = " ".join(_line(*field[:3], "") for field in fields if field[3] == oneof)
         lines.append(f"  oneof {oneof} {{ {inside} }}")
-    for field in fields:
-        if not field[3].startswith("oneof"):
-            lines.append(f"  {_line(*field)}")
-    return "\n".join([*lines, "}"])
+    single = [f"  {_line(*field)}" for field in fields if not field[3].startswith("oneof")]
+    return "\n".join([*lines, *single, "}"])
 
 
 def _line(name, number, kind, label):

@@ -34,7 +34,15 @@ MICROS = {"type": "long", "logicalType": "timestamp-micros"}
 MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
 WIDER = {"int": ["int", "long", "float", "double"], "long": ["long", "float", "double"], "float": ["float", "double"]}
 WIDER |= {"string": ["string", "bytes"], "bytes": ["bytes", "string"], "double": ["double"], "boolean": ["boolean"]}
-DEFAULTS = {"int": 7, "long": -(2**40), "float": 0.5, "double": -2.25, "string": "né", "bytes": "\x01ÿ", "boolean": True}
+DEFAULTS = {
+    "int": 7,
+    "long": -(2**40),
+    "float": 0.5,
+    "double": -2.25,
+    "string": "né",
+    "bytes": "\x01ÿ",
+    "boolean": True,
+}
 
 
 def avro_value(rng, kind):
@@ -180,12 +188,20 @@ def test_symbols_that_the_reader_does_not_know():
 
 def test_avro_defaults_of_logical_types_and_references():
     reader = record(
-        {"name": "d", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, "default": "\xff"},
+        {
+            "name": "d",
+            "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
+            "default": "\xff",
+        },
         {"name": "day", "type": {"type": "int", "logicalType": "date"}, "default": 1},
         {"name": "at", "type": MILLIS, "default": 1},
         {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["A", "B"]}, "default": "B"},
     )
-    writer = {"type": "record", "name": "W", "fields": [{"name": "id", "type": "shop.Id"}, {"name": "n", "type": "int"}]}
+    writer = {
+        "type": "record",
+        "name": "W",
+        "fields": [{"name": "id", "type": "shop.Id"}, {"name": "n", "type": "int"}],
+    }
     inner = '{"type": "record", "name": "Id", "namespace": "shop", "fields": [{"name": "x", "type": "string"}]}'
     import json
 
@@ -258,7 +274,9 @@ def filled(rng, fields, kind):
                 one.seconds, one.nanos = rng.randrange(-(10**9), 10**10), rng.choice([0, 1_000, 999_999_999])
                 one.SetInParent()
         elif type_.endswith("Value"):
-            inner = {"DoubleValue": "double", "StringValue": "string", "Int64Value": "int64", "BoolValue": "bool"}[type_]
+            inner = {"DoubleValue": "double", "StringValue": "string", "Int64Value": "int64", "BoolValue": "bool"}[
+                type_
+            ]
             one = getattr(message, name).add() if label == "repeated" else getattr(message, name)
             one.value = proto_value(rng, inner)
             one.SetInParent()
@@ -299,7 +317,9 @@ def proto_row(message, fields, there=None):
 def same(one, two):
     if not isinstance(one, float) or not isinstance(two, float):
         return one == two
-    return math.isnan(one) == math.isnan(two) and (math.isnan(one) or (one, math.copysign(1, one)) == (two, math.copysign(1, two)))
+    return math.isnan(one) == math.isnan(two) and (
+        math.isnan(one) or (one, math.copysign(1, one)) == (two, math.copysign(1, two))
+    )
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -309,7 +329,9 @@ def test_protobuf_of_several_writers_and_another_reader(seed):
     fields = [("sure", 50, "double", "optional"), *proto_fields(rng, syntax)]
     fewer = [field for field in fields if field[0] == "sure" or rng.random() < 0.7]
     texts = {number: message_text(of, syntax=syntax, more=[color(syntax)]) for number, of in ((1, fields), (2, fewer))}
-    classes = {number: message_class(of, syntax=syntax, more=[color(syntax)]) for number, of in ((1, fields), (2, fewer))}
+    classes = {
+        number: message_class(of, syntax=syntax, more=[color(syntax)]) for number, of in ((1, fields), (2, fewer))
+    }
     schemas, reader = Schemas(texts), rng.choice([1, 2])
     values, want = [], []
     read = fields if reader == 1 else fewer
@@ -330,7 +352,9 @@ def test_damaged_protobuf(seed):
     """What the library rejects is a problem, and what it accepts has its values, whatever is changed."""
     rng = random.Random(seed)
     kinds = [*SCALARS, "Timestamp", "DoubleValue", "Color"]
-    fields = [(f"f{number}", number, rng.choice(kinds), rng.choice(["", "optional", "oneof_a"])) for number in range(1, 9)]
+    fields = [
+        (f"f{number}", number, rng.choice(kinds), rng.choice(["", "optional", "oneof_a"])) for number in range(1, 9)
+    ]
     text, kind = message_text(fields, more=[color("proto3")]), message_class(fields, more=[color("proto3")])
     values, want = [], []
     for _ in range(150):
@@ -349,7 +373,8 @@ def test_damaged_protobuf(seed):
     found, problems = rows_of(decoder("protobuf", Schemas({1: text}), text), values)
     for place, (row, wanted) in enumerate(zip(found, want, strict=True)):
         if wanted is None or row is None:
-            assert row is None and (wanted is None or "time is out of range" in problems[place]), values[place]
+            assert row is None, values[place]
+            assert wanted is None or "time is out of range" in problems[place], values[place]
         else:
             assert all(same(row[name], wanted[name]) for name in row), (values[place], row, wanted)
 
@@ -386,7 +411,8 @@ def test_a_protobuf_schema_with_all_that_is_skipped():
           option deprecated = true; reserved 5 to 7, "old"; extensions 100 to max;
           optional string s = 1 [default = "a\"b" "c", deprecated = true]; required int64 n = 0x2;
           map<string, int32> m = 3; repeated B b = 4 [packed = true, (opt).x = -1]; optional E e = 8 [default = TWO];
-          extend A { optional int32 y = 101; } message B {} enum E { option allow_alias = true; ONE = 1 [x = 1]; TWO = -2; }
+          extend A { optional int32 y = 101; } message B {}
+          enum E { option allow_alias = true; ONE = 1 [x = 1]; TWO = -2; }
         }"""
     )
     assert (found.package, found.imports, found.has_presence) == ("a.b", ["other.proto"], True)

@@ -24,7 +24,7 @@ class Served:
         self.answers, self.logins, served = answers, [], self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):  # noqa: N802 - the name of http.server
+            def do_GET(self):
                 served.logins.append(self.headers.get("Authorization"))
                 found = served.answers.get(self.path, (404, {"error_code": 40401}))
                 status, body = found.pop(0) if isinstance(found, list) else found
@@ -55,7 +55,10 @@ class Served:
 
 def test_schemas_with_what_they_refer_to():
     answers = {
-        "/api/schemas/ids/5": (200, {"schema": "c", "schemaType": "PROTOBUF", "references": [one("b", 2), one("a", 1)]}),
+        "/api/schemas/ids/5": (
+            200,
+            {"schema": "c", "schemaType": "PROTOBUF", "references": [one("b", 2), one("a", 1)]},
+        ),
         "/api/subjects/b/versions/2": (200, {"schema": "b", "references": [one("a", 1)]}),
         "/api/subjects/a/versions/1": (200, {"schema": "a", "references": [one("b", 2)]}),
         "/api/subjects/of%2Ftrades-value/versions/latest": (200, {"schema": ROW, "id": 3}),
@@ -129,7 +132,7 @@ def test_the_columns_of_a_stream(tmp_path):
         assert names(stream(registry=url, schema={"a": "bigint", "b": "timestamp"})) == ["a", "b"]
         with pytest.raises(sb.InvalidInputError, match=r"no subject 'other'.*correct subject:"):
             names(stream(registry=url, subject="other"))
-        with pytest.raises(sb.InvalidInputError, match="the newest schema of subject .* AVRO.* format: protobuf"):
+        with pytest.raises(sb.InvalidInputError, match=r"the newest schema of subject .* AVRO.* format: protobuf"):
             names(stream(registry=url, format="protobuf"))
         file = tmp_path / "row.avsc"
         file.write_text(ROW.replace('"s"', '"x"'))

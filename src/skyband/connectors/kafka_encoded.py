@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -20,7 +19,7 @@ __all__ = ["decoded_values", "refuse_taken"]
 def decoded_values(records: DataFrame, value: Column, others: Sequence[Column], form: RecordFormat) -> DataFrame:
     """Return the columns of values, then `others`, of which the last is the problem of a record.
 
-    A value that is null has null columns, and no problem of its own.
+    A value that is null has null columns, and no problem.
     """
     taken = records.select(value.alias("value"), *others)
     own = from_arrow_schema(

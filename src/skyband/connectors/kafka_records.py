@@ -26,6 +26,8 @@ __all__ = ["LARGEST", "read_records", "reject_missing_connector", "rows_of"]
 LARGEST = 1 << 20  # bytes of a value; the default maximum message size of a broker
 _ROW = f"{HIDDEN}row"
 _TEXT = f"{HIDDEN}text"
+
+
 def read_records(
     spark: SparkSession, stream: KafkaSource, *, streaming: bool = True, at_once: bool = False
 ) -> DataFrame:
@@ -107,9 +109,7 @@ def _decoded(
     from skyband.connectors.kafka_encoded import decoded_values, refuse_taken  # loads kernels
 
     value, size = sf.col("value"), sf.octet_length("value")
-    unfit = sf.when(
-        size > largest, sf.format_string(f"the value has %d bytes, more than {largest}", size)
-    )
+    unfit = sf.when(size > largest, sf.format_string(f"the value has %d bytes, more than {largest}", size))
     others = list(kept)
     if stream.tombstones == "delete":
         others.insert(0, sf.when(value.isNull(), DELETE).otherwise(UPSERT).alias(OP))

@@ -1,4 +1,4 @@
-"""How the values of a topic are decoded: the columns of a stream, from its schema file, registry and declared columns."""
+"""How the values of a topic are decoded: the columns of a stream, from its schema file, its registry or its keys."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skyband.connectors.kafka_values import SOURCE_OPTIONS
-from skyband.connectors.section import Wrong
 from skyband.connectors.secrets import shown_address
+from skyband.connectors.section import Wrong
 from skyband.errors import InvalidInputError, SkybandError
 
 if TYPE_CHECKING:
@@ -85,6 +85,16 @@ def encoding_rules(raw: Mapping[str, Any]) -> Wrong:
             if key in raw and isinstance(kind, str):
                 yield key, f"is for format: avro or protobuf; the values of this stream have format {kind}."
         return
+    yield from _registry_rules(raw)
+    if "message" in raw and (kind != "protobuf" or ("schema" in raw and "schema_file" not in raw)):
+        yield "message", "names the message type of a Protobuf schema that sets the columns; remove the key."
+    for option in raw["options"] if isinstance(raw.get("options"), dict) else ():
+        if not option.startswith("kafka.") and option.lower() not in SOURCE_OPTIONS:
+            yield ("options", option), f"is an option of a parser of text; {kind} values have none."
+
+
+def _registry_rules(raw: Mapping[str, Any]) -> Wrong:
+    kind = raw["format"]
     if "registry" not in raw and "schema_file" not in raw:
         yield "registry", f"is missing; {kind} values need the address of a schema registry, or a schema_file."
     registry = raw.get("registry")
@@ -96,11 +106,6 @@ def encoding_rules(raw: Mapping[str, Any]) -> Wrong:
                 yield key, "needs registry."
     if "subject" in raw and ("schema" in raw or "schema_file" in raw):
         yield "subject", "has no effect with schema or schema_file, which set the columns; remove the key."
-    if "message" in raw and (kind != "protobuf" or ("schema" in raw and "schema_file" not in raw)):
-        yield "message", "names the message type of a Protobuf schema that sets the columns; remove the key."
-    for option in raw["options"] if isinstance(raw.get("options"), dict) else ():
-        if not option.startswith("kafka.") and option.lower() not in SOURCE_OPTIONS:
-            yield ("options", option), f"is an option of a parser of text; {kind} values have none."
     has_columns = any(key in raw for key in ("schema", "schema_file", "subject"))
     if not has_columns and "registry" in raw and ("topic_pattern" in raw or _has_several(raw.get("topic"))):
         yield "subject", "is missing; with several topics, set the subject whose newest schema sets the columns."

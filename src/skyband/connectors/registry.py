@@ -134,8 +134,8 @@ class Registry:
 
     def _unusable(self, why: str) -> InvalidInputError:
         return InvalidInputError(
-            f"{self._shown} is not a schema registry with the API of Confluent's ({why}), so records cannot be decoded. "
-            "Correct the address registry:, with its path."
+            f"{self._shown} is not a schema registry with the API of Confluent's ({why}), so records cannot be "
+            "decoded. Correct the address registry:, with its path."
         )
 
 

@@ -2,7 +2,7 @@
 
 A message type is compiled to a table of its fields (`skyband.connectors.arrow.proto_program`), with one row for each
 field that is read, sorted by number; fields that are not in the table are skipped. A nested message that is read (a
-time, or a value in a wrapper) has a table of its own. Every read is checked against the end of the message.
+time, or a value in a wrapper) has another table. Every read is checked against the end of the message.
 
 Columns have rows of 64-bit words: integers, bits of floats, or the position of bytes, whose sizes are separate.
 """
@@ -74,7 +74,9 @@ def _signed(word: Any) -> Any:
 
 
 @inner_kernel
-def _skipped_group(data: Any, at: int, end: int, deepest: int, number: Any) -> int:
+def _skipped_group(  # noqa: PLR0911 - a problem ends it
+    data: Any, at: int, end: int, deepest: int, number: Any
+) -> int:
     """Return the position after a group, whose begin has been read; negative: a problem."""
     depth = 1
     while at < end:

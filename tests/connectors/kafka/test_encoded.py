@@ -22,7 +22,9 @@ pytestmark = pytest.mark.long
 
 MICROS = {"type": "long", "logicalType": "timestamp-micros"}
 SCORE = {"name": "s", "type": ["null", "double"], "default": None}
-FIRST = record({"name": "id", "type": "int"}, {"name": "at", "type": MICROS}, {"name": "g", "type": ["null", "string"]}, SCORE)
+FIRST = record(
+    {"name": "id", "type": "int"}, {"name": "at", "type": MICROS}, {"name": "g", "type": ["null", "string"]}, SCORE
+)
 NEWEST = record(
     {"name": "note", "type": "string", "default": "none"},
     {"name": "ts", "type": MICROS, "aliases": ["at"]},
@@ -31,8 +33,18 @@ NEWEST = record(
     {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []},
     {"name": "g", "type": ["null", "string"]},
 )
-FIELDS = [("at", 1, "Timestamp", ""), ("id", 2, "int64", ""), ("g", 3, "string", "optional"), ("s", 7, "DoubleValue", "")]
-RENAMED = [("ts", 1, "Timestamp", ""), ("id", 2, "int64", ""), ("g", 3, "string", "optional"), ("s", 7, "DoubleValue", "")]
+FIELDS = [
+    ("at", 1, "Timestamp", ""),
+    ("id", 2, "int64", ""),
+    ("g", 3, "string", "optional"),
+    ("s", 7, "DoubleValue", ""),
+]
+RENAMED = [
+    ("ts", 1, "Timestamp", ""),
+    ("id", 2, "int64", ""),
+    ("g", 3, "string", "optional"),
+    ("s", 7, "DoubleValue", ""),
+]
 RENAMED += [("more", 9, "string", "repeated")]
 
 

@@ -78,9 +78,7 @@ class AvroProgram(NamedTuple):
     branches: Any
 
 
-def program_of(
-    text: str | bytes, wanted: Collection[str] | None = None, references: Sequence[str] = ()
-) -> AvroProgram:
+def program_of(text: str | bytes, wanted: Collection[str] | None = None, references: Sequence[str] = ()) -> AvroProgram:
     """Return the program of a schema; `wanted` are the columns that are read, in lower case (None: all).
 
     `references` are schemas that define types that the schema names.

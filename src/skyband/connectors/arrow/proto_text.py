@@ -134,7 +134,7 @@ class _Parser:
         if name == "features.enum_type":
             self._closed = value == "CLOSED"
 
-    def _message(self, space: str, depth: int) -> ProtoMessage:
+    def _message(self, space: str, depth: int) -> ProtoMessage:  # noqa: C901 - a case for each kind of statement
         if depth > _DEEPEST:
             raise ProtoTextError(f"its messages are nested more than {_DEEPEST} times")
         name = _full(space, self._next())
@@ -232,7 +232,9 @@ class _Parser:
         elif value in ("-", "+"):
             value += self._next()
         else:
-            while value[:1] in "\"'" and self._left and self._left[-1][:1] in ('"', "'"):  # texts that follow each other
+            while (
+                value[:1] in "\"'" and self._left and self._left[-1][:1] in ('"', "'")
+            ):  # texts that follow each other
                 value = f'"{value[1:-1]}{self._next()[1:-1]}"'
         return name, value
 

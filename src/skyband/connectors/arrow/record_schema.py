@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from skyband.connectors.arrow.avro_schema import AvroColumn, AvroProgram, AvroSchemaError, is_read_as
-from skyband.connectors.arrow.proto_program import ProtoProgram
+from skyband.connectors.arrow.proto_program import ProtoColumn, ProtoProgram
 from skyband.expressions.types import spark_name
 
 __all__ = ["MismatchError", "RecordColumn", "declared_columns", "reader_columns", "resolved"]
@@ -65,9 +65,7 @@ def reader_columns(program: AvroProgram | ProtoProgram) -> list[RecordColumn]:
     ]
 
 
-def declared_columns(
-    declared: Mapping[str, pa.DataType], reader: Sequence[RecordColumn] | None
-) -> list[RecordColumn]:
+def declared_columns(declared: Mapping[str, pa.DataType], reader: Sequence[RecordColumn] | None) -> list[RecordColumn]:
     """Return the columns that a stream declares, with what the reader's schema says about them."""
     if reader is None:
         return [RecordColumn(name, kind) for name, kind in declared.items()]
@@ -85,7 +83,8 @@ def declared_columns(
 
 def resolved(columns: Sequence[RecordColumn], program: AvroProgram | ProtoProgram) -> list[int | None]:
     """Return the places of the columns in a writer's program, None: the default; raise MismatchError."""
-    by_name = {column.name.lower(): place for place, column in enumerate(program.columns)}
+    fields: Sequence[AvroColumn | ProtoColumn] = program.columns
+    by_name = {column.name.lower(): place for place, column in enumerate(fields)}
     by_number = {}
     if isinstance(program, ProtoProgram):
         by_number = {column.number: place for place, column in enumerate(program.columns)}
@@ -99,7 +98,7 @@ def resolved(columns: Sequence[RecordColumn], program: AvroProgram | ProtoProgra
         if place is None and column.is_required:
             raise MismatchError(f"it has no field {column.name!r}, which has no default")
         if place is not None:
-            _refuse_other_type(program.columns[place].name, program.columns[place].kind, column.kind)
+            _refuse_other_type(fields[place].name, fields[place].kind, column.kind)
         found.append(place)
     return found
 

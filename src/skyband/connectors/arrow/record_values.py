@@ -25,7 +25,7 @@ from skyband.connectors.registry import KINDS, Registered, Registry, UnknownSche
 from skyband.data.arrow import kernel_array
 from skyband.kernels import avro, protobuf
 
-__all__ = ["RecordDecoder", "RecordFormat", "Rows", "decoder_for", "program_in_schema"]
+__all__ = ["DecodedRows", "RecordDecoder", "RecordFormat", "decoder_for", "program_in_schema"]
 
 _FORGOTTEN = 60.0  # seconds for which an unknown schema is not asked for again
 _FIRST_MESSAGE = 1  # the path of the first message type of a schema
@@ -43,7 +43,7 @@ class RecordFormat(NamedTuple):
     message: str | None = None  # of a schema of Protobuf in `text`
 
 
-class Rows(NamedTuple):
+class DecodedRows(NamedTuple):
     """Decoded values: the columns, and the problem of each value that could not be decoded."""
 
     columns: list[pa.Array]
@@ -107,7 +107,7 @@ class RecordDecoder:
         self._schemas: dict[int, Registered] = {}
         self._unknown: dict[int, float] = {}
 
-    def decode(self, values: pa.Array) -> Rows:
+    def decode(self, values: pa.Array) -> DecodedRows:
         """Return the rows of values; a value that is null has neither a row nor a problem."""
         values = values.cast(pa.binary()) if values.type != pa.binary() else values
         count = len(values)
@@ -134,7 +134,7 @@ class RecordDecoder:
                     problems |= dict.fromkeys(rows.tolist(), found)
                 else:
                     groups += self._decoded(data, begins, ends, rows, found, problems)
-        return Rows(self._merged(groups, count, problems), _texts(problems, count))
+        return DecodedRows(self._merged(groups, count, problems), _texts(problems, count))
 
     def _resolved(self, number: int, path: int) -> _Resolved | str:
         """Return how values with a schema are read, or why they are malformed."""
@@ -181,8 +181,7 @@ class RecordDecoder:
             problems[int(rows[at])] = f"the value cannot be decoded: {numbered[int(found.problems[at])]}"
         try:
             columns = [
-                self._column(found, place, column)
-                for place, column in zip(how.places, self._form.columns, strict=True)
+                self._column(found, place, column) for place, column in zip(how.places, self._form.columns, strict=True)
             ]
         except AvroValueError as error:
             if rows.size == 1:
