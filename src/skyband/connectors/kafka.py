@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from skyband.connectors.kafka_transactions import TransactionalTopic
     from skyband.sharding.delivery import Opening
 
 __all__ = ["RECORD_PARTS", "KafkaSink", "KafkaSource", "TopicWriter", "client_options", "messages"]
@@ -48,6 +49,12 @@ _SERVED = {  # options of Spark that workload files set with a key
     "includeheaders": "record",
     "topic": "topic",
 }
+_OF_TRANSACTIONS = (
+    "kafka.transactional.id",
+    "kafka.enable.idempotence",
+    "kafka.key.serializer",
+    "kafka.value.serializer",
+)
 
 
 class KafkaSource(ParsedSource):
@@ -263,6 +270,12 @@ class KafkaSink(SinkModel):
         examples=[{"kafka.security.protocol": "SSL", "kafka.compression.type": "zstd"}],
     )
 
+    delivery: Literal["at_least_once", "exactly_once"] | None = Field(
+        default=None,
+        description="at_least_once: a repeated micro-batch sends its messages again. exactly_once: messages are sent "
+        "in transactions, which consumers with isolation.level read_committed see once; slower for many answers. Default: "
+        "at_least_once.",
+    )
     when: list[Text] | None = Field(
         default=None,
         min_length=1,
@@ -280,15 +293,31 @@ class KafkaSink(SinkModel):
         for option in _options(raw):
             if not option.startswith("kafka."):
                 yield ("options", option), "is not an option of the Kafka client; those begin with kafka."
+            if raw.get("delivery") == "exactly_once" and option in _OF_TRANSACTIONS:
+                yield ("options", option), "is set by delivery: exactly_once; remove the option."
 
     @property
     def reads_old_scores(self) -> bool:
         """Whether it sends alerts."""
         return self.when is not None
 
-    def open(self, opening: Opening) -> TopicWriter:
+    def open(self, opening: Opening) -> TopicWriter | TransactionalTopic:
         """Return a writer to the topic."""
-        return TopicWriter(self, opening)
+        writer = TopicWriter(self, opening)
+        if self.delivery != "exactly_once":
+            return writer
+        from skyband.connectors.kafka_transactions import TransactionalTopic
+
+        options = client_options(self.servers, self.options)
+        return TransactionalTopic(
+            writer.spark,
+            {name.removeprefix("kafka."): value for name, value in options.items()},
+            self.topic,
+            opening.stream,
+            self.output,
+            writer.messages,
+            opening.queries(self.queries),
+        )
 
     @property
     def target(self) -> str:
@@ -305,10 +334,15 @@ class TopicWriter:
     def __init__(self, sink: KafkaSink, opening: Opening) -> None:
         if opening.spark is None:
             raise UnsupportedError("a sink of type kafka is not supported without Spark, which sends the messages.")
-        self._spark = opening.spark
+        self.spark = opening.spark
         self._options: dict[str, Any] = {**client_options(sink.servers, sink.options), "topic": sink.topic}
         self._workload = opening.workload
         self._when = sink.when
+
+    def messages(self, rows: pa.Table) -> list[tuple[str, str]]:
+        """Return the keys and values of the messages for some answers."""
+        groups = {query.name: query.groups for query in self._workload()}
+        return list(messages(rows, groups) if self._when is None else _alerts(rows, self._when, groups))
 
     def take(self, batch: int, rows: pa.Table) -> None:
         """Send the answers of a micro-batch in one task, so that the messages of a key stay in window order."""
@@ -319,13 +353,12 @@ class TopicWriter:
         from skyband.connectors.kafka_records import reject_missing_connector
         from skyband.spark.spark_errors import first_line
 
-        groups = {query.name: query.groups for query in self._workload()}
-        sent = list(messages(rows, groups) if self._when is None else _alerts(rows, self._when, groups))
+        sent = self.messages(rows)
         if not sent:
             return
         keys, values = zip(*sent, strict=True)
         table = pa.table({"key": pa.array(keys, pa.string()), "value": pa.array(values, pa.string())})
-        frame = self._spark.createDataFrame(table).coalesce(1)
+        frame = self.spark.createDataFrame(table).coalesce(1)
         try:
             with reject_missing_connector():
                 frame.write.format("kafka").options(**self._options).save()
