@@ -273,8 +273,8 @@ class KafkaSink(SinkModel):
     delivery: Literal["at_least_once", "exactly_once"] | None = Field(
         default=None,
         description="at_least_once: a repeated micro-batch sends its messages again. exactly_once: messages are sent "
-        "in transactions, which consumers with isolation.level read_committed see once; slower for many answers. Default: "
-        "at_least_once.",
+        "in transactions, which consumers with isolation.level read_committed see once; slower for many answers. "
+        "Default: at_least_once.",
     )
     when: list[Text] | None = Field(
         default=None,
