@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 import skyband as sb
+from skyband.cli.explain import explain_file
 from skyband.connectors.record_format import record_format
 from skyband.connectors.registry import Registered, Registry, UnknownSchemaError
 from tests.servers import free_port
@@ -168,3 +169,29 @@ def test_a_file_that_imports_another(tmp_path):
 
 def names(source):
     return [column.name for column in record_format("s", source).columns]
+
+
+def test_explain_knows_the_columns_of_a_schema_file_and_shows_no_password(tmp_path, monkeypatch):
+    (tmp_path / "row.avsc").write_text(ROW)
+    text = """
+streams:
+  t:
+    source: kafka
+    servers: h:1
+    topic: t
+    format: avro
+    registry: "http://me:${PW}@127.0.0.1:1"
+    KEY
+    time: kafka_timestamp
+queries: [{name: q, k: 1, size: 1 hour, by: s}]
+"""
+    file = tmp_path / "work.yaml"
+    monkeypatch.setenv("PW", "correct-horse")
+    for key in ("schema_file: row.avsc", "subject: other", "schema: {s: double}"):
+        file.write_text(text.replace("KEY", key))
+        shown = f"{explain_file(file, as_json=False)}{explain_file(file, as_json=True)}{sb.read_workload(file)!r}"
+        assert "http://me:***@127.0.0.1:1" in shown
+        assert "correct-horse" not in shown
+    file.write_text(text.replace("KEY", "schema_file: row.avsc").replace("by: s", "by: z"))
+    with pytest.raises(sb.WorkloadFileError, match="'z' is not a column of stream 't'; its columns are s, kafka_key"):
+        explain_file(file, as_json=False)
