@@ -19,7 +19,7 @@ REQUEST = """
   <dependencies>
     <dependency org="{module.group}" name="{module.name}" rev="{module.version}"
       conf="default->master" transitive="false">
-      <artifact name="{module.name}" type="jar" ext="jar" m:classifier="{classifier}"/>
+      <artifact name="{module.name}" type="{ending}" ext="{ending}" m:classifier="{classifier}"/>
     </dependency>
   </dependencies>
 </ivy-module>
@@ -31,22 +31,22 @@ class NotFetchedError(Exception):
     """A program cannot be had; the message says why."""
 
 
-def fetched(module, classifier, sha256):
-    """The jar of a module with a classifier, fetched if need be; NotFetchedError where it cannot be had."""
+def fetched(module, classifier, sha256, ending="jar"):
+    """The file of a module with a classifier, fetched if need be; NotFetchedError where it cannot be had."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "skyband" / "tests"
-    file = cache / f"{module.name}-{module.version}-{classifier}.jar"
+    file = cache / f"{module.name}-{module.version}-{classifier}.{ending}"
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / ".lock").open("w") as lock:  # the suite may run in several processes
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not file.exists():
             with TemporaryDirectory(dir=cache) as home:
-                _fetch(module, classifier, Path(home), sha256, file)
+                _fetch(module, classifier, Path(home), sha256, file, ending)
     return file
 
 
-def _fetch(module, classifier, home, sha256, file):
+def _fetch(module, classifier, home, sha256, file, ending):
     request = home / "ivy.xml"
-    request.write_text(REQUEST.format(module=module, classifier=classifier).strip(), encoding="utf-8")
+    request.write_text(REQUEST.format(module=module, classifier=classifier, ending=ending).strip(), encoding="utf-8")
     settings = os.environ.get(ivy.SETTINGS)
     command = [
         *(java.check().path, f"-Divy.default.ivy.user.dir={home}", "-jar", str(ivy._resolver())),
@@ -57,7 +57,7 @@ def _fetch(module, classifier, home, sha256, file):
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     except subprocess.TimeoutExpired:
         raise NotFetchedError(f"{module} was not fetched within {PATIENCE} s") from None
-    jars = list(home.glob("found/*.jar"))
+    jars = list(home.glob(f"found/*.{ending}"))
     if done.returncode or not jars:
         raise NotFetchedError(f"{module} was not fetched: {(done.stdout + done.stderr)[-500:]}")
     found = hashlib.sha256(jars[0].read_bytes()).hexdigest()

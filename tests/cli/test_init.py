@@ -69,6 +69,30 @@ def test_what_is_not_clear_is_told(tmp_path, files, message):
     assert not (tmp_path / "skyband.yaml").exists()
 
 
+SCHEMAS = {
+    "trade.avsc": """{"type": "record", "name": "T", "fields": [{"name": "price", "type": "double"},
+        {"name": "seen", "type": {"type": "long", "logicalType": "timestamp-millis"}}]}""",
+    "trade.proto": 'syntax = "proto3"; message T { double price = 1; google.protobuf.Timestamp seen = 2; }',
+    "bare.proto": 'syntax = "proto3"; message T { double price = 1; }',
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_topic_with_a_schema(tmp_path, name):
+    (tmp_path / name).write_text(SCHEMAS[name])
+    stream = begun(tmp_path, tmp_path / name)
+    assert (stream.source, stream.schema_file) == ("kafka", str(tmp_path / name))
+    assert stream.format == {".avsc": "avro", ".proto": "protobuf"}[Path(name).suffix]
+    assert stream.time == ("kafka_timestamp" if name == "bare.proto" else "seen")
+    assert "by: price" in (tmp_path / "skyband.yaml").read_text()
+
+
+def test_a_schema_that_cannot_be_used(tmp_path):
+    (tmp_path / "trade.proto").write_text("mesage T {}")
+    with pytest.raises(sb.InvalidInputError, match=r"trade.proto' cannot be used: it contains 'mesage'"):
+        begun(tmp_path, tmp_path / "trade.proto")
+
+
 def test_rows_are_made_up_where_nothing_is_like_data(tmp_path):
     (tmp_path / "requirements.txt").write_text("skyband\n")
     (tmp_path / "Makefile").write_text("run:\n\tskyband run\n")

@@ -157,6 +157,16 @@ VALID = {
         "source: kafka\n    servers: h:9092\n    topic: a\n    format: csv\n    schema: {ts: timestamp}\n"
         "    starting: {a: {0: 5, 1: -2}}",
     ),
+    "kafka with a registry": SHORT.replace(
+        "path: trades.csv",
+        "source: kafka\n    servers: h:9092\n    topic: a\n    format: avro\n    registry: http://${USER:-me}@h/api\n"
+        "    registry_wait: 5 minutes\n    subject: of-a",
+    ),
+    "protobuf by a file": SHORT.replace(
+        "path: trades.csv",
+        "source: kafka\n    servers: h:9092\n    topic: a\n    format: protobuf\n    schema_file: a.proto\n"
+        "    message: Row\n    options: {failOnDataLoss: false}",
+    ),
     "quoted numbers": SHORT.replace("by: price", 'by: "1"'),
     "octal": SHORT.replace("k: 10", "k: 0x10"),
     "a column that is computed": SHORT.replace(

@@ -37,7 +37,8 @@ UNTOLD = {
     "a list of streams", "types on one stream", "windows of two sizes",
     "an algorithm of another type", "changes of another type",
     "a broker", "an option that is a key", "a secret", "dead letters to itself", "a secret of a sink",
-    "a share of late rows",
+    "a share of late rows", "a registry", "a password of a registry", "an option of a parser",
+    "several topics without a subject", "transactions with another id",
 }  # fmt: skip
 
 

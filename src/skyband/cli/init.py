@@ -17,6 +17,7 @@ from skyband.jobs.engine_choice import why_no_spark
 from skyband.workload_file import sample_of, starter
 from skyband.workload_file.content_format import format_by_content
 from skyband.workload_file.data_files import is_partition, is_visible, refuse_iceberg, visible_files
+from skyband.workload_file.schema_files import is_schema_file, sample_of_schema
 
 __all__ = ["init_file", "search_data"]
 # Suffixes of data files that are not supported.
@@ -39,7 +40,10 @@ def init_file(data: Path | None, file: Path, *, force: bool) -> str:
             "--force."
         )
     data = data or search_data(file.parent)
-    sample = None if data is None else sample_of(data, besides=[file])
+    is_topic = data is not None and is_schema_file(data)
+    sample = None
+    if data is not None:
+        sample = sample_of_schema(data) if is_topic else sample_of(data, besides=[file])
     if sample is not None:
         sample = replace(sample, path=_seen_from(file.parent, Path(sample.path)))
     try:
@@ -48,10 +52,11 @@ def init_file(data: Path | None, file: Path, *, force: bool) -> str:
     except OSError as error:
         raise InvalidInputError(f"{str(file)!r} cannot be written: {error.strerror or error}.") from error
     name = "" if file == Path("skyband.yaml") else f" {shlex.quote(str(file))}"
-    about = "rows that Spark generates, because this folder contains no data" if data is None else str(data)
+    about = f"a Kafka topic with the schema {data}" if is_topic else str(data)
+    about = about if data is not None else "rows that Spark generates, because this folder contains no data"
     missing = why_no_spark()
     is_table = sample is not None and sample.source == "delta"
-    local = " --local" if is_table or (missing is not None and data is not None) else ""
+    local = " --local" if is_table or (missing is not None and data is not None and not is_topic) else ""
     commands = {
         f"explain{name}": "show the plan without running it",
         f"run{name}{local}": "follow the stream, live; Ctrl-C stops it",
@@ -64,7 +69,9 @@ def init_file(data: Path | None, file: Path, *, force: bool) -> str:
     width = max(map(len, commands))
     lines = [f"wrote {file}: queries over {about}. Review it, then run:", ""]
     lines += [f"  skyband {command:{width}}   {what}" for command, what in commands.items()]
-    if missing is not None:
+    if is_topic:
+        lines += ["", "Set servers and topic first. Kafka needs Spark, and its connector: skyband jars"]
+    elif missing is not None:
         lines += ["", _without_spark(missing, has_data=data is not None)]
     return "\n".join(lines)
 

@@ -58,7 +58,10 @@ def _options(
 
 @app.command()
 def init(
-    data: Annotated[Path | None, typer.Argument(help="A CSV, JSON or Parquet file, or a folder of them.")] = None,
+    data: Annotated[
+        Path | None,
+        typer.Argument(help="A CSV, JSON, Parquet or Avro file, a folder of them, or a schema (.avsc, .proto)."),
+    ] = None,
     file: Annotated[Path, typer.Option(help="Where to write the workload file.")] = STARTER,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
 ) -> None:

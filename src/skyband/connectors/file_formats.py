@@ -9,7 +9,7 @@ from typing import Literal
 
 __all__ = ["ENDING", "Format", "format_of", "is_blocked", "is_packed", "is_tabs"]
 
-Format = Literal["parquet", "csv", "json", "avro", "text"]
+Format = Literal["parquet", "csv", "json", "avro", "protobuf", "text"]
 
 _FORMATS: dict[str, Format] = {
     "avro": "avro",

@@ -36,7 +36,7 @@ class FilesSource(ParsedSource):
     missing: ClassVar[Mapping[str, str]] = {**ParsedSource.missing, "path": "set the file, folder or glob to read"}
     conditions: ClassVar[tuple[Schema, ...]] = (
         {"if": {"properties": {"path": {"type": "string", "pattern": rf"\$\{{|{ENDING}"}}}, "else": given("format")},
-        {"properties": {"format": {"not": {"const": "text"}}}},
+        {"properties": {"format": {"not": {"enum": ["text", "protobuf"]}}}},
         {
             "if": {"properties": {"unreadable_files": {"const": "dead_letters"}}, "required": ["unreadable_files"]},
             "then": {"allOf": [given("dead_letters"), {"properties": {"reader": {"not": {"const": "spark"}}}}]},
@@ -112,8 +112,8 @@ class FilesSource(ParsedSource):
                 )
         if raw.get("reader") == "spark" and _format_in(raw) == "avro":
             yield "reader", "'spark' cannot be combined with Avro files, which Spark's own readers do not support."
-        if raw.get("format") == "text":
-            yield "format", "'text' is for source: kafka; files are parquet, csv, json or avro."
+        if raw.get("format") in ("text", "protobuf"):
+            yield "format", f"{raw['format']!r} is for source: kafka; files are parquet, csv, json or avro."
         yield from _envelope_rules(raw)
         yield from super().rules(raw)
 

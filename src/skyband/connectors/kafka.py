@@ -15,11 +15,12 @@ from skyband.connectors.envelope import Envelope, added_columns, envelope_rules
 from skyband.connectors.file_formats import Format
 from skyband.connectors.kafka_values import Part, Servers, Starting, Topic, Topics
 from skyband.connectors.kinds import Schema, absent, given
+from skyband.connectors.record_format import ENCODED, encoding_rules, record_format
 from skyband.connectors.secrets import SecretsRule
 from skyband.connectors.section import Wrong
 from skyband.connectors.sink import SinkModel
 from skyband.connectors.source import ParsedSource, Reading
-from skyband.connectors.values import Count, Scalar, Text
+from skyband.connectors.values import Count, Gap, Scalar, Text
 from skyband.errors import PipelineError, UnsupportedError
 from skyband.paths import absolute, has_scheme
 from skyband.sharding.emission import marks_in
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from skyband.connectors.kafka_transactions import TransactionalTopic
     from skyband.sharding.delivery import Opening
 
 __all__ = ["RECORD_PARTS", "KafkaSink", "KafkaSource", "TopicWriter", "client_options", "messages"]
@@ -47,6 +49,12 @@ _SERVED = {  # options of Spark that workload files set with a key
     "includeheaders": "record",
     "topic": "topic",
 }
+_OF_TRANSACTIONS = (
+    "kafka.transactional.id",
+    "kafka.enable.idempotence",
+    "kafka.key.serializer",
+    "kafka.value.serializer",
+)
 
 
 class KafkaSource(ParsedSource):
@@ -54,12 +62,21 @@ class KafkaSource(ParsedSource):
 
     missing: ClassVar[Mapping[str, str]] = {
         "servers": "set the address of a broker, as host:port",
-        "format": "set the format of record values: json, csv or text",
+        "format": "set the format of record values: json, csv, text, avro or protobuf",
         "time": "name the column with the event time; kafka_timestamp is the time of the record",
     }
     conditions: ClassVar[tuple[Schema, ...]] = (
-        {"properties": {"format": {"not": {"enum": ["parquet", "avro"]}}}},
-        {"if": {"properties": {"format": {"const": "text"}}}, "then": absent(["schema"]), "else": given("schema")},
+        {"properties": {"format": {"not": {"const": "parquet"}}}},
+        {"if": {"properties": {"format": {"const": "text"}}}, "then": absent(["schema"])},
+        {"if": {"properties": {"format": {"enum": ["json", "csv"]}}}, "then": given("schema")},
+        {
+            "if": {"properties": {"format": {"enum": list(ENCODED)}}},
+            "then": {"allOf": [absent(["envelope"]), {"anyOf": [given("registry"), given("schema_file")]}]},
+            "else": absent(["registry", "registry_wait", "subject", "schema_file", "message"]),
+        },
+        {"if": given("registry"), "else": absent(["registry_wait", "subject"])},
+        {"if": given("subject"), "then": absent(["schema", "schema_file"])},
+        {"if": given("message"), "then": {"properties": {"format": {"const": "protobuf"}}}},
         {"if": given("topic"), "then": absent(["topic_pattern"]), "else": given("topic_pattern")},
     )
     secrets_rule: ClassVar[SecretsRule | None] = _SECRETS
@@ -70,7 +87,38 @@ class KafkaSource(ParsedSource):
 
     source: Literal["kafka"] = Field(default="kafka", description="the records of Kafka topics")
     format: Format = Field(
-        description="The format of record values: json (an object), csv (a line) or text (one column named value)."
+        description="The format of record values: json (an object), csv (a line), text (one column named value), avro "
+        "or protobuf (with a registry or a schema_file)."
+    )
+    registry: Text | None = Field(
+        default=None,
+        repr=False,  # may contain a password from the environment
+        description="The address of a schema registry with the API of Confluent's. Each value of format avro or "
+        "protobuf then begins with byte 0 and the number of its schema. A password must come from the environment.",
+        examples=["http://127.0.0.1:8081", "https://${REGISTRY_USER}:${REGISTRY_PASSWORD}@registry.example.org"],
+    )
+    registry_wait: Gap | None = Field(
+        default=None,
+        description="How long to retry while the registry is unavailable, before the stream stops. Default: 60 "
+        "seconds.",
+        examples=["5 minutes"],
+    )
+    subject: Text | None = Field(
+        default=None,
+        description="The subject of the registry whose newest schema sets the columns. Default: <topic>-value. Not "
+        "used with schema or schema_file.",
+        examples=["trades-value"],
+    )
+    schema_file: Text | None = Field(
+        default=None,
+        description="A schema that sets the columns: .avsc for format avro, .proto for protobuf. Without registry, all "
+        "values have this schema. Relative to the folder of the workload file.",
+        examples=["trade.avsc", "trade.proto"],
+    )
+    message: Text | None = Field(
+        default=None,
+        description="The message type of a Protobuf schema that sets the columns. Default: the first one.",
+        examples=["Trade"],
     )
     envelope: Envelope | None = Field(
         default=None,
@@ -151,6 +199,7 @@ class KafkaSource(ParsedSource):
                 "offsets require topic, not topic_pattern; set topic, or write earliest, latest or a time.",
             )
         yield from _value_rules(raw)
+        yield from encoding_rules(raw)
         yield from envelope_rules(raw)
         yield from _dead_letter_rules(raw)
         yield from _option_rules(raw)
@@ -170,13 +219,15 @@ class KafkaSource(ParsedSource):
         """Return the rows in the values of the records and the problem of each."""
         from skyband.connectors.kafka_records import read_records, rows_of
 
+        form = record_format(how.name, self) if self.format in ENCODED else None
         records = read_records(how.spark, self, streaming=how.streaming, at_once=how.at_once, between=how.between)
-        return rows_of(records, self, with_record=how.with_record)
+        return rows_of(records, self, how.name, form, with_record=how.with_record)
 
     def settled(self, folder: Path) -> Self:
-        """Return a copy with an absolute folder for dead letters."""
-        folder_path = None if self.dead_letters is None else absolute(self.dead_letters, folder)
-        return self.model_copy(update={"dead_letters": folder_path})
+        """Return a copy with an absolute folder for dead letters, and an absolute schema file."""
+        paths = {"dead_letters": self.dead_letters, "schema_file": self.schema_file}
+        update = {key: None if path is None else absolute(path, folder) for key, path in paths.items()}
+        return self.model_copy(update=update)
 
     def described(self) -> str:
         """Return the format, the topics and the servers."""
@@ -219,6 +270,12 @@ class KafkaSink(SinkModel):
         examples=[{"kafka.security.protocol": "SSL", "kafka.compression.type": "zstd"}],
     )
 
+    delivery: Literal["at_least_once", "exactly_once"] | None = Field(
+        default=None,
+        description="at_least_once: a repeated micro-batch sends its messages again. exactly_once: messages are sent "
+        "in transactions, which consumers with isolation.level read_committed see once; slower for many answers. "
+        "Default: at_least_once.",
+    )
     when: list[Text] | None = Field(
         default=None,
         min_length=1,
@@ -236,15 +293,31 @@ class KafkaSink(SinkModel):
         for option in _options(raw):
             if not option.startswith("kafka."):
                 yield ("options", option), "is not an option of the Kafka client; those begin with kafka."
+            if raw.get("delivery") == "exactly_once" and option in _OF_TRANSACTIONS:
+                yield ("options", option), "is set by delivery: exactly_once; remove the option."
 
     @property
     def reads_old_scores(self) -> bool:
         """Whether it sends alerts."""
         return self.when is not None
 
-    def open(self, opening: Opening) -> TopicWriter:
+    def open(self, opening: Opening) -> TopicWriter | TransactionalTopic:
         """Return a writer to the topic."""
-        return TopicWriter(self, opening)
+        writer = TopicWriter(self, opening)
+        if self.delivery != "exactly_once":
+            return writer
+        from skyband.connectors.kafka_transactions import TransactionalTopic
+
+        options = client_options(self.servers, self.options)
+        return TransactionalTopic(
+            writer.spark,
+            {name.removeprefix("kafka."): value for name, value in options.items()},
+            self.topic,
+            opening.stream,
+            self.output,
+            writer.messages,
+            opening.queries(self.queries),
+        )
 
     @property
     def target(self) -> str:
@@ -261,10 +334,15 @@ class TopicWriter:
     def __init__(self, sink: KafkaSink, opening: Opening) -> None:
         if opening.spark is None:
             raise UnsupportedError("a sink of type kafka is not supported without Spark, which sends the messages.")
-        self._spark = opening.spark
+        self.spark = opening.spark
         self._options: dict[str, Any] = {**client_options(sink.servers, sink.options), "topic": sink.topic}
         self._workload = opening.workload
         self._when = sink.when
+
+    def messages(self, rows: pa.Table) -> list[tuple[str, str]]:
+        """Return the keys and values of the messages for some answers."""
+        groups = {query.name: query.groups for query in self._workload()}
+        return list(messages(rows, groups) if self._when is None else _alerts(rows, self._when, groups))
 
     def take(self, batch: int, rows: pa.Table) -> None:
         """Send the answers of a micro-batch in one task, so that the messages of a key stay in window order."""
@@ -275,13 +353,12 @@ class TopicWriter:
         from skyband.connectors.kafka_records import reject_missing_connector
         from skyband.spark.spark_errors import first_line
 
-        groups = {query.name: query.groups for query in self._workload()}
-        sent = list(messages(rows, groups) if self._when is None else _alerts(rows, self._when, groups))
+        sent = self.messages(rows)
         if not sent:
             return
         keys, values = zip(*sent, strict=True)
         table = pa.table({"key": pa.array(keys, pa.string()), "value": pa.array(values, pa.string())})
-        frame = self._spark.createDataFrame(table).coalesce(1)
+        frame = self.spark.createDataFrame(table).coalesce(1)
         try:
             with reject_missing_connector():
                 frame.write.format("kafka").options(**self._options).save()
@@ -344,9 +421,10 @@ def client_options(servers: list[str] | None, options: Mapping[str, Any]) -> dic
 def _value_rules(raw: Mapping[str, Any]) -> Wrong:
     kind = raw.get("format")
     if kind == "parquet":
-        yield "format", "'parquet' is a file format, but a record's value is one row; write json, csv or text."
-    if kind == "avro":
-        yield "format", "'avro' is supported for files, not for the values of records; write json, csv or text."
+        yield (
+            "format",
+            "'parquet' is a file format, but a record's value is one row; write json, csv, text, avro or protobuf.",
+        )
     if kind in ("json", "csv") and "schema" not in raw:
         yield (
             "schema",

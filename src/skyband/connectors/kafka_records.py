@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from skyband.connectors.envelope import DELETE, OP, UPSERT
 from skyband.connectors.envelope_rows import CORRUPT, envelope_type, unwrapped
-from skyband.connectors.kafka import KafkaSource, client_options
+from skyband.connectors.kafka import RECORD_PARTS, KafkaSource, client_options
+from skyband.connectors.kafka_values import SOURCE_OPTIONS
 from skyband.connectors.sources import RECORD, WRONG
 from skyband.errors import InvalidInputError, MissingDependencyError
 from skyband.sharding.row_source import HIDDEN
 from skyband.spark.expressions import quoted
+
+if TYPE_CHECKING:
+    from skyband.connectors.arrow.record_values import RecordFormat
 
 __all__ = ["LARGEST", "read_records", "reject_missing_connector", "rows_of"]
 
 LARGEST = 1 << 20  # bytes of a value; the default maximum message size of a broker
 _ROW = f"{HIDDEN}row"
 _TEXT = f"{HIDDEN}text"
-# Options of Spark's source. Other options that do not begin with kafka. go to the parser of values.
-_OF_THE_SOURCE = {
-    "failondataloss",
-    "groupidprefix",
-    "minpartitions",
-    "maxrecordsperpartition",
-    "minoffsetspertrigger",
-    "maxtriggerdelay",
-    "kafkaconsumer.polltimeoutms",
-    "fetchoffset.numretries",
-    "fetchoffset.retryintervalms",
-    "startingoffsetsbytimestampstrategy",
-}
 
 
 def read_records(
@@ -46,7 +37,7 @@ def read_records(
     """
     options: dict[str, Any] = {
         **client_options(stream.servers, stream.options),
-        **{name: value for name, value in stream.options.items() if name.lower() in _OF_THE_SOURCE},
+        **{name: value for name, value in stream.options.items() if name.lower() in SOURCE_OPTIONS},
         **(_topics(stream) if between is None else {"subscribe": ",".join(between[1])}),
         **(_start(stream, streaming=streaming) if between is None else _between(*between)),
         "includeHeaders": True,
@@ -61,16 +52,25 @@ def read_records(
         return found
 
 
-def rows_of(records: DataFrame, stream: KafkaSource, *, with_record: bool = False) -> DataFrame:
+def rows_of(
+    records: DataFrame,
+    stream: KafkaSource,
+    name: str = "",
+    form: RecordFormat | None = None,
+    *,
+    with_record: bool = False,
+) -> DataFrame:
     """Return the rows in the values of records, the requested parts of the record, and the problem of each.
 
-    A malformed row has nulls in the columns of its value.
+    `form` is how values are decoded that are not text. A malformed row has nulls in the columns of its value.
     """
     value, text, size = sf.col("value"), sf.col(_TEXT), sf.octet_length("value")
     largest = stream.largest_value or LARGEST
     kept = [column.alias(f"kafka_{part}") for part, column in _parts(stream).items()]
     if with_record:
         kept.append(sf.struct("topic", "partition", "offset", "timestamp", "key", "value").alias(RECORD))
+    if form is not None:
+        return _decoded(records, stream, name, form, kept, largest)
     # Validate once, and store the result in a column.
     checked = sf.when(size <= largest, sf.try_validate_utf8(value.cast("string")))
     records = records.select("value", checked.alias(_TEXT), *kept)
@@ -103,6 +103,27 @@ def rows_of(records: DataFrame, stream: KafkaSource, *, with_record: bool = Fals
         is_wrong &= sf.col(OP) != DELETE
     wrong = sf.when(is_wrong, sf.coalesce(WRONG, sf.lit(misfit))).otherwise(sf.col(WRONG))
     return found.select(*(column.alias(name) for name, column in columns.items()), *names, wrong.alias(WRONG))
+
+
+def _decoded(
+    records: DataFrame, stream: KafkaSource, name: str, form: RecordFormat, kept: list[Column], largest: int
+) -> DataFrame:
+    """Return the rows in values that are decoded with a schema."""
+    from skyband.connectors.kafka_encoded import decoded_values, refuse_taken  # loads kernels
+
+    value, size = sf.col("value"), sf.octet_length("value")
+    unfit = sf.when(size > largest, sf.format_string(f"the value has %d bytes, more than {largest}", size))
+    others = list(kept)
+    if stream.tombstones == "delete":
+        others.insert(0, sf.when(value.isNull(), DELETE).otherwise(UPSERT).alias(OP))
+    elif stream.tombstones == "ignore":
+        records = records.where(value.isNotNull())
+    else:
+        unfit = sf.when(value.isNull(), "the value is null").otherwise(unfit)
+    others.append(unfit.alias(WRONG))
+    added = [OP] if stream.tombstones == "delete" else []
+    refuse_taken(name, form, [*added, *(f"kafka_{part}" for part in RECORD_PARTS)])
+    return decoded_values(records, sf.when(size <= largest, value), others, form)
 
 
 class reject_missing_connector:  # noqa: N801 - used like a function
@@ -177,7 +198,7 @@ def _parsed(stream: KafkaSource, text: Column) -> Column:
     given = {
         name: _spelled(value)
         for name, value in stream.options.items()
-        if not name.startswith("kafka.") and name.lower() not in _OF_THE_SOURCE
+        if not name.startswith("kafka.") and name.lower() not in SOURCE_OPTIONS
     }
     options = {**given, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     return sf.from_csv(text, shape, options) if stream.format == "csv" else sf.from_json(text, shape, options)

@@ -11,8 +11,21 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from skyband.connectors.values import refused
 
-__all__ = ["Part", "Servers", "Starting", "Topic", "Topics"]
+__all__ = ["SOURCE_OPTIONS", "Part", "Servers", "Starting", "Topic", "Topics"]
 
+# Options of Spark's source. Other options that do not begin with kafka. go to the parser of values.
+SOURCE_OPTIONS = {
+    "failondataloss",
+    "groupidprefix",
+    "minpartitions",
+    "maxrecordsperpartition",
+    "minoffsetspertrigger",
+    "maxtriggerdelay",
+    "kafkaconsumer.polltimeoutms",
+    "fetchoffset.numretries",
+    "fetchoffset.retryintervalms",
+    "startingoffsetsbytimestampstrategy",
+}
 _TOPIC = r"[A-Za-z0-9._-]{1,249}"
 
 

@@ -44,7 +44,7 @@ _KEYWORD = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _PIECES = re.compile(r"""[\s@:/?\#,&;='"\\]+""")
-_ADDRESSES = ("url", "dsn", "path", "host", "servers", "master", "checkpoint")
+_ADDRESSES = ("url", "dsn", "path", "host", "servers", "registry", "master", "checkpoint")
 
 
 class SecretsRule(NamedTuple):

@@ -30,7 +30,7 @@ class SocketSource(ParsedSource):
     }
     conditions: ClassVar[tuple[Schema, ...]] = (
         given("schema"),
-        {"properties": {"format": {"not": {"enum": ["parquet", "avro", "text"]}}}},
+        {"properties": {"format": {"not": {"enum": ["parquet", "avro", "protobuf", "text"]}}}},
     )
 
     source: Literal["socket"] = Field(default="socket", description="lines of a TCP connection")
@@ -47,7 +47,7 @@ class SocketSource(ParsedSource):
                 "schema",
                 "is missing; it is required because lines have no types. Write 'column: type' for each column.",
             )
-        if raw.get("format") in ("parquet", "avro", "text"):
+        if raw.get("format") in ("parquet", "avro", "protobuf", "text"):
             yield "format", f"{raw['format']!r} is not supported for sockets; write csv or json."
         yield from super().rules(raw)
 

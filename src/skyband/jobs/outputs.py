@@ -85,8 +85,13 @@ def refuse_foreign_files(folders: Sequence[Folder], stream: str, *, has_state: b
         if mode != "once" and not has_state:
             raise InvalidInputError(
                 f"{where} from another run, but there is no state to resume from, so new files would be mixed with "
-                "them. Use another path, or start over with --fresh (fresh=True), which removes them."
+                f"them. Use another path, or start over with --fresh (fresh=True), {_when_fresh(folder)}."
             )
+
+
+def _when_fresh(folder: Folder) -> str:
+    """Return what a start without a state does with the answers of a folder."""
+    return str(getattr(folder, "when_fresh", "which removes them"))
 
 
 def refuse_undiscardable(checkpoint: str, folders: Sequence[Folder]) -> None:

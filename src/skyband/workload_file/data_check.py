@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from skyband.connectors.envelope import added_columns
+from skyband.connectors.record_format import ENCODED, record_format
 from skyband.connectors.section import nearest
+from skyband.errors import SkybandError
 from skyband.paths import has_scheme
 from skyband.sql.safety import columns_in
 from skyband.workload_file.avro_files import avro_columns
 from skyband.workload_file.build_queries import PlacedQuery
 from skyband.workload_file.data_files import head_of, is_partition, table_of, visible_files
-from skyband.workload_file.models import FilesSource, Stream
+from skyband.workload_file.models import FilesSource, KafkaSource, Stream
 from skyband.workload_file.report import Report
 from skyband.workload_file.tree import Loc
 
@@ -155,8 +157,7 @@ def columns_of(stream: Stream) -> KnownColumns | None:
     if isinstance(stream, FilesSource) and stream.of_table is not None:
         return None  # the run reads the table's columns
     if not isinstance(stream, FilesSource):
-        given = tuple(stream.given_columns(stream.model_dump(exclude_none=True)))
-        return KnownColumns(given) if given else None
+        return _of_keys(stream)
     files = local_files(stream)
     folders = tuple(
         dict.fromkeys(name.partition("=")[0] for file in files for name in file.parts if is_partition(name))
@@ -173,6 +174,21 @@ def columns_of(stream: Stream) -> KnownColumns | None:
     names = dict.fromkeys(name for found in known for name in found.names)
     whole = len(files) <= _LOOKED and len(known) == len(seen) and all(found.all for found in known)
     return KnownColumns((*names, *folders), whole)
+
+
+def _of_keys(stream: Stream) -> KnownColumns | None:
+    """Columns of a stream without files; None if a catalog or registry has them, or if a schema file has a problem."""
+    keys = stream.model_dump(exclude_none=True)
+    if isinstance(stream, KafkaSource) and stream.format in ENCODED and stream.schema is None:
+        if stream.schema_file is None:
+            return None
+        try:
+            form = record_format("", stream.model_copy(update={"registry": None}))  # without a request
+        except SkybandError:
+            return None  # the run reports it
+        keys["schema"] = {column.name: "any" for column in form.columns}
+    given = tuple(stream.given_columns(keys))
+    return KnownColumns(given) if given else None
 
 
 def local_files(stream: FilesSource) -> list[Path]:

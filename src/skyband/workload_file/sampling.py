@@ -15,7 +15,7 @@ from skyband.workload_file.avro_files import avro_rows
 from skyband.workload_file.data_files import DataFiles, find_files, head_of, options_for, table_of, with_partition
 from skyband.workload_file.time_columns import Clock, clock_of, looks_like_time, order_of
 
-__all__ = ["DataSample", "sample_of"]
+__all__ = ["DataSample", "kind_of", "sample_of"]
 _TRIED = 40  # files that are searched for a row
 
 
@@ -45,7 +45,7 @@ class DataSample:
     options
         Options for Spark's reader.
     source
-        The source of the stream, ``"files"`` or ``"delta"``.
+        The source of the stream, ``"files"``, ``"delta"``, or ``"kafka"``: a topic whose schema is in the file `path`.
 
     >>> DataSample(path="t.csv", format="csv", columns=[("ts", "timestamp"), ("price", "number")], time="ts").time
     'ts'
@@ -93,12 +93,12 @@ def sample_of(path: str | os.PathLike[str], besides: Sequence[Path] = ()) -> Dat
             break
     else:
         raise InvalidInputError(f"{found.files[0]} has no rows, so its columns are unknown.")
-    columns = [(name, _kind(table.schema.field(number).type)) for number, name in enumerate(table.column_names)]
+    columns = [(name, kind_of(table.schema.field(number).type)) for number, name in enumerate(table.column_names)]
     time, clock = _find_time(file, columns, table)
     distinct = {
         name: len(table.column(number).unique())
-        for number, (name, kind_of) in enumerate(columns)
-        if kind_of in ("text", "integer") and name != time
+        for number, (name, type_) in enumerate(columns)
+        if type_ in ("text", "integer") and name != time
     }
     parts = [found.partition_of(one) for one in found.files]
     distinct |= {name: len({part[name] for part in parts}) for name in parts[0] if name in distinct}
@@ -149,11 +149,12 @@ def _first_rows(found: DataFiles, file: Path) -> tuple[Any, dict[str, str]]:
         raise InvalidInputError(f"{file} cannot be read as {found.format}: {_first_line(error)}") from error
 
 
-def _kind(kind: Any) -> str:
+def kind_of(kind: Any) -> str:
+    """Return the kind of a column with an Arrow type."""
     from pyarrow import types  # noqa: PLC0415
 
     if types.is_dictionary(kind):
-        return _kind(kind.value_type)
+        return kind_of(kind.value_type)
     for name, fits in (
         ("timestamp", types.is_timestamp),
         ("date", types.is_date),

@@ -14,6 +14,7 @@ from skyband.workload_file.template import (
     FILES,
     GROUPED,
     INCOMPLETE,
+    KAFKA,
     LEADERBOARD,
     PLAIN,
     RATE,
@@ -99,7 +100,7 @@ def starter(data: DataSample | None = None) -> str:
     score, why = _score_of(data, number)
     group = _group_of(data)
     slide, size = windows_for(data.first, data.last, data.total)
-    text = (DELTA if data.source == "delta" else FILES).format(
+    text = {"delta": DELTA, "kafka": KAFKA}.get(data.source, FILES).format(
         stream=_stream_name(data.path),
         path=quoted(data.path),
         format=data.format,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DELTA", "FILES", "GROUPED", "INCOMPLETE", "LEADERBOARD", "PLAIN", "RATE", "TAIL", "UNCERTAIN"]
+__all__ = ["DELTA", "FILES", "GROUPED", "INCOMPLETE", "KAFKA", "LEADERBOARD", "PLAIN", "RATE", "TAIL", "UNCERTAIN"]
 
 _TOP = """\
 # A Skyband workload file: streams, queries over them, and sinks for the answers.
@@ -50,6 +50,21 @@ _TABLE = """\
     # files_per_batch: 1
 """
 
+_TOPIC = """\
+  {stream}:
+    source: kafka          # the records of a topic
+    # The brokers, and the topic: replace them by yours.
+    servers: 127.0.0.1:9092
+    topic: {stream}
+    format: {format}
+    # The schema of the values. Columns: {columns}
+    schema_file: {path}
+    # A schema registry. Values then begin with the number of their schema.
+    # registry: https://${{REGISTRY_USER}}:${{REGISTRY_PASSWORD}}@registry.example.org
+    # A folder for records that cannot be decoded, with the reasons.
+    dead_letters: malformed
+"""
+
 _ROWS = (
     """\
     # Additional columns, computed in SQL.
@@ -74,6 +89,7 @@ queries:
 
 FILES = _TOP + _FILES + _ROWS
 DELTA = _TOP + _TABLE + _ROWS
+KAFKA = _TOP + _TOPIC + _ROWS
 
 PLAIN = """\
   # The best rows of each window, over all rows.

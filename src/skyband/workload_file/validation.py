@@ -190,13 +190,14 @@ def _check_secrets(raw: dict[str, Any], report: Report) -> None:
         if not isinstance(section, dict) or kind is None or kind.secrets_rule is None:
             continue
         instead, allows_default = kind.secrets_rule
-        url = section.get("url")
-        if isinstance(url, str) and has_literal_secret(report.written((*loc, "url")) or url):
-            report.add(
-                (*loc, "url"),
-                f"{shown_address(url)!r} contains a password, and secrets are not allowed in a workload file; "
-                f"{instead}",
-            )
+        for key in ("url", "registry"):
+            url = section.get(key)
+            if isinstance(url, str) and has_literal_secret(report.written((*loc, key)) or url):
+                report.add(
+                    (*loc, key),
+                    f"{shown_address(url)!r} contains a password, and secrets are not allowed in a workload file; "
+                    f"{instead}",
+                )
         for option in _map(section, "options"):
             written = report.written((*loc, "options", option))
             if is_secret(str(option)) and (written is None or (":-" in written and not allows_default)):

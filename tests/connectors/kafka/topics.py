@@ -61,8 +61,9 @@ class Topics:
         """Write rows as JSON."""
         self.send(topic, [Sent(value_of(row), partition=partition) for row in rows])
 
-    def read(self, topic):
+    def read(self, topic, isolation="read_uncommitted"):
         """All records of a topic by partition and offset, as dictionaries."""
         frame = self._spark.read.format("kafka").option("kafka.bootstrap.servers", self.servers)
+        frame = frame.option("kafka.isolation.level", isolation)
         found = frame.option("subscribe", topic).option("includeHeaders", "true").load()
         return [row.asDict(recursive=True) for row in found.orderBy("partition", "offset").collect()]

@@ -66,6 +66,8 @@ class AvroColumn(NamedTuple):
     symbols: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     default: Any = None
+    has_default: bool = False
+    symbol: str | None = None  # of an enum: the one that stands for unknown ones
 
 
 class AvroProgram(NamedTuple):
@@ -76,19 +78,21 @@ class AvroProgram(NamedTuple):
     branches: Any
 
 
-def program_of(text: str | bytes, wanted: Collection[str] | None = None) -> AvroProgram:
+def program_of(text: str | bytes, wanted: Collection[str] | None = None, references: Sequence[str] = ()) -> AvroProgram:
     """Return the program of a schema; `wanted` are the columns that are read, in lower case (None: all).
+
+    `references` are schemas that define types that the schema names.
 
     >>> found = program_of('{"type": "record", "name": "R", "fields": [{"name": "price", "type": ["null", "float"]}]}')
     >>> [(column.name, str(column.kind)) for column in found.columns]
     [('price', 'float')]
     """
     try:
-        schema = json.loads(text)
+        schema, known = json.loads(text), [json.loads(one) for one in references]
     except ValueError as error:
         raise AvroSchemaError(f"the schema is not JSON: {error}") from None
     try:
-        return _Compiler(schema).program(wanted)
+        return _Compiler(schema, known).program(wanted)
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise AvroSchemaError(f"it is not an Avro schema ({type(error).__name__}: {error})") from None
 
@@ -110,8 +114,10 @@ def united(columns: Iterable[AvroColumn]) -> pa.DataType | None:
 class _Compiler:
     """Compiles one schema. Nested records that are skipped are subroutines, because they can contain themselves."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, references: Iterable[Any] = ()) -> None:
         self._named: dict[str, Any] = {}
+        for one in references:
+            self._resolved(one, "")
         self._schema = self._resolved(schema, "")
         if not isinstance(self._schema, dict) or self._schema.get("type") != "record":
             raise AvroSchemaError("its top level is not a record")
@@ -192,7 +198,10 @@ class _Compiler:
                 return None
             first = AvroColumn("", _PLAIN[wider], wider)
         return first._replace(
-            name=str(field["name"]), aliases=tuple(field.get("aliases", ())), default=field.get("default")
+            name=str(field["name"]),
+            aliases=tuple(map(str, field.get("aliases", ()))),
+            default=field.get("default"),
+            has_default="default" in field,
         )
 
     def _typed(self, kind: Any) -> AvroColumn | None:
@@ -207,7 +216,8 @@ class _Compiler:
             if 0 <= scale <= digits <= _LARGEST_DECIMAL and digits:
                 return AvroColumn("", pa.decimal128(digits, scale), stored)
         plain, unit = _LOGICAL.get((stored, str(logical)), (_PLAIN[stored], 1))
-        return AvroColumn("", plain, stored, unit, tuple(map(str, kind.get("symbols", ()))))
+        symbols = tuple(map(str, kind.get("symbols", ())))
+        return AvroColumn("", plain, stored, unit, symbols, symbol=kind.get("default") if symbols else None)
 
     def _add(self, operation: int, column: int = -1, first: int = 0, second: int = 0) -> int:
         self._steps.append([operation, column, first, second])

@@ -13,7 +13,7 @@ from skyband.connectors.arrow.avro_schema import AvroColumn, AvroProgram
 from skyband.data.arrow import from_numpy
 from skyband.kernels import avro
 
-__all__ = ["AvroValueError", "Decoded", "decoded", "typed"]
+__all__ = ["AvroValueError", "Decoded", "decoded", "gathered", "typed", "with_type"]
 
 _DEPTH = 64  # of nested records, arrays and maps
 
@@ -78,12 +78,18 @@ class Decoded:
             except pa.ArrowInvalid as error:
                 raise AvroValueError(f"column {column.name!r}: {error}") from None
             return found
-        offsets = np.zeros(self.rows + 1, np.int64)
-        np.cumsum(sizes, out=offsets[1:])
-        copied = np.empty(int(offsets[-1]), np.uint8)
-        avro.gather(self.data, begins, sizes, valid, offsets, copied)
-        buffers = [is_null, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(copied)]
-        return pa.Array.from_buffers(column.kind, self.rows, buffers)
+        return gathered(self.data, column.kind, begins, sizes, valid)
+
+
+def gathered(data: Any, kind: pa.DataType, begins: Any, sizes: Any, valid: Any) -> pa.Array:
+    """Return texts or bytes that are in `data`; `sizes` of values that are not valid count as zero bytes or more."""
+    offsets = np.zeros(begins.size + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    copied = np.empty(int(offsets[-1]), np.uint8)
+    avro.gather(data, begins, sizes, valid, offsets, copied)
+    is_null = from_numpy(np.packbits(valid, bitorder="little"), pa.uint8()).buffers()[1]
+    buffers = [is_null, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(copied)]
+    return pa.Array.from_buffers(kind, begins.size, buffers)
 
 
 def decoded(data: Any, program: AvroProgram, begins: Any, ends: Any, counts: Any) -> Decoded:
@@ -109,13 +115,14 @@ def decoded(data: Any, program: AvroProgram, begins: Any, ends: Any, counts: Any
 def typed(found: Decoded, schema: pa.Schema, places: Sequence[int | None]) -> pa.Table:
     """Return decoded records with a stream's columns; `places` are the decoded columns, None: nulls."""
     arrays = [
-        pa.nulls(found.rows, field.type) if place is None else _promoted(found.column(place), field.type)
+        pa.nulls(found.rows, field.type) if place is None else with_type(found.column(place), field.type)
         for field, place in zip(schema, places, strict=True)
     ]
     return pa.table(arrays, schema=schema) if arrays else pa.table({"": pa.nulls(found.rows)})
 
 
-def _promoted(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def with_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return values in a type that `is_read_as` allows for them."""
     if values.type == kind:
         return values
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
