@@ -28,9 +28,13 @@ def documented():
         for number, text in enumerate(BLOCK.findall(page.read_text())):
             if "streams:" in text and "queries:" in text:
                 parsed = yaml.safe_load(text)
-                if isinstance(parsed, dict) and all("path" in stream for stream in parsed["streams"].values()):
+                if isinstance(parsed, dict) and all(map(_is_of_files, parsed["streams"].values())):
                     found[f"{page.stem} {number}"] = text
     return found
+
+
+def _is_of_files(stream):
+    return "path" in stream and stream.get("source", "files") == "files"
 
 
 FILES = documented()
