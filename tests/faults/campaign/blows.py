@@ -194,7 +194,7 @@ def file_that_is_not_complete(stage, random):
 
 def change_of_the_queries(stage, random):
     """Add a query, or drop one that was added; other faults may follow before the reply."""
-    box = mailbox_of(sb.read_workload(stage.file))
+    box = mailbox_of(sb.read_workload(stage.file, stage.variables))
     if not box.is_heard():
         return None
     if len(stage.extra) >= MOST_EXTRA:

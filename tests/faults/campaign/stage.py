@@ -115,12 +115,8 @@ class Stage:
         assert "spark.cores.max" in text
         self.file.write_text(text)
         self.feeder = Feeder(folder / "in")
-        self.driver = Driver(
-            self.file,
-            DATABASE_URL=self.postgres.url(),
-            CACHE_URL=self.redis.url(),
-            SPARK_LOCAL_IP="127.0.0.1",
-        )
+        self.variables = {"DATABASE_URL": self.postgres.url(), "CACHE_URL": self.redis.url()}
+        self.driver = Driver(self.file, SPARK_LOCAL_IP="127.0.0.1", **self.variables)
         self.began = time.monotonic()
         self.codes = []  # of each end: seconds since the beginning, exit code, last line
         self._ending = threading.Event()
