@@ -60,10 +60,48 @@ def total(rows, end, half_life):
         return found, math.copysign(math.inf, with_weight)
 
 
+def to_53_bits(number):
+    """Half to even, without limits for the exponent."""
+    unit = Fraction(2) ** (number.numerator.bit_length() - number.denominator.bit_length() - 54)
+    digits = abs(number) / unit
+    excess = max(0, math.floor(digits).bit_length() - 53)
+    return (1 if number > 0 else -1) * round(digits / 2**excess) * 2**excess * unit
+
+
+def mean(rows, half_life):
+    """The exact sum of weighted values by that of weights, both rounded to 53 bits; not relative to any moment."""
+    infinite, exact, weights, epoch = set(), Fraction(0), Fraction(0), rows[0][0] // (32 * half_life)
+    for at, value in rows:
+        lives, rest = divmod(at, half_life)
+        power = weight(rest, half_life)
+        unit = Fraction(2) ** (32 * (lives // 32 - epoch))
+        weighed = math.ldexp(value * power, lives % 32 - 32)
+        weights += Fraction(math.ldexp(power, lives % 32 - 32)) * unit
+        if math.isinf(weighed):
+            infinite.add(weighed)
+        else:
+            exact += Fraction(weighed) * unit
+    if infinite:
+        return infinite.pop() if len(infinite) == 1 else math.nan
+    quotient = to_53_bits(to_53_bits(exact) / to_53_bits(weights))
+    try:
+        return float(quotient)
+    except OverflowError:
+        return math.copysign(math.inf, quotient)
+
+
 def counted(query, row):
     """Whether a row counts for a query."""
     has_value = query.aggregate == "count" or (row.value is not None and not math.isnan(row.value))
     return has_value and row.key is not None and row.position is not None
+
+
+def scored(query, rows, end):
+    """A number that orders keys, and the score of a key."""
+    values = [(row.position, 1.0 if query.aggregate == "count" else row.value) for row in rows]
+    if query.aggregate == "avg":
+        return (mean(values, query.decay[0]),) * 2
+    return total(values, end, query.decay[0])
 
 
 def answers(query, rows):
@@ -83,8 +121,7 @@ def answers(query, rows):
                 continue
             ranked = []
             for key, inside in by_key.items():
-                values = [(row.position, 1.0 if query.aggregate == "count" else row.value) for row in inside]
-                order, score = total(values, end, query.decay[0])
+                order, score = scored(query, inside, end)
                 if not math.isnan(order):
                     sign = 1 if query.order == "desc" else -1
                     ranked.append((sign * order, inside[-1].position, key.encode(), score))
@@ -111,7 +148,7 @@ def draw_query(random, name, **more):
         k=random.choice([1, 2, 9]),
         size=f"{size} microseconds",
         slide=f"{random.randint(max(1, size // 9), size)} microseconds",
-        aggregate=random.choice(["sum", "sum", "count"]),
+        aggregate=random.choice(["sum", "count", "avg", "avg"]),
         half_life=f"{random.choice([1, 2, 3, 10, 100, 5_000])} microseconds",
         order=random.choice(["desc", "asc"]),
         origin=random.choice([None, 3]),
@@ -146,7 +183,7 @@ def test_monitors_answer_the_exact_totals(seed):
     queries = [draw_query(random, f"q{place}") for place in range(random.randint(1, 3))]
     plain = sb.AggregateTopK(name="plain", k=3, size="30 microseconds", slide="7 microseconds")
     every = [*queries, plain] if random.random() < 0.5 else queries
-    valued = any(query.aggregate == "sum" for query in every)
+    valued = any(query.aggregate != "count" for query in every)
     grouped = any(query.partition_by for query in every)
     used = [row for row in rows if not valued or (row.value is not None and row.value == row.value)]
     expected = {query.name: answers(query, used) for query in queries}
@@ -265,11 +302,37 @@ def test_a_decayed_total_in_words():
     assert row["score"] == 0.25
 
 
+def test_a_decayed_mean_in_words():
+    """A mean is that of its rows, however old they are: weights far below the smallest double cancel."""
+    hour = 3600 * 1_000_000
+    begin = 450_000 * hour
+    query = sb.AggregateTopK(k=9, size="1900 hours", slide="100 hours", half_life="1 hour", aggregate="avg")
+    rows = [
+        (begin, "old", 2.0),
+        (begin + hour, "old", 5.0),
+        (begin + 1, "low", -3.0),
+        (begin + 1850 * hour, "new", 1.0),
+    ]
+    times, keys, values = zip(*sorted(rows), strict=True)
+    table = replay(query, list(times), list(keys), list(values))
+    found = {}
+    for row in table.to_pylist():
+        found.setdefault(row["key"], []).append(row["score"])
+    assert len(found["old"]) >= 18
+    assert set(found["old"]) == {4.0}  # (2 * 0.5 + 5) / 1.5
+    assert found["low"] == pytest.approx([-3.0] * len(found["low"]), rel=1e-15)
+    assert len(set(found["low"])) == 1
+    text = "TOPK avg(x), 3 BY KEY page HALF_LIFE 10 MINUTES OVER 1 DAY EVERY 1 HOUR"
+    read = sb.sql(text)
+    assert (read.aggregate, read.decay) == ("avg", (600_000_000, "avg"))
+    assert sb.sql(str(read)) == read
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"aggregate": "avg"}, "aggregate='avg' is not a total"),
-        ({"aggregate": "max"}, "aggregate='max' is not a total"),
+        ({"aggregate": "stddev"}, "aggregate='stddev' is not a total or mean"),
+        ({"aggregate": "max"}, "aggregate='max' is not a total or mean"),
         ({"having": "count(*) > 1"}, "having='count\\(\\*\\) > 1' cannot be combined"),
         ({"share": True}, "share=True cannot be combined"),
         ({"size": None, "slide": "1 hour"}, "size=None cannot be combined"),

@@ -28,6 +28,9 @@ ROWS = [
 TOTALS = [
     sb.AggregateTopK(name="hot", k=2, key="id % 7", value="s", size="6 hours", slide="1 hour", half_life="20 minutes"),
     sb.AggregateTopK(name="busy", k=2, key="id % 7", aggregate="count", size="2 hours", half_life="15 minutes"),
+    sb.AggregateTopK(
+        name="mean", k=3, key="id % 7", value="s", aggregate="avg", size="3 hours", half_life="15 minutes", order="asc"
+    ),
     sb.AggregateTopK(name="days", k=2, key="id % 7", value="s", size="1 day", zone="America/New_York"),
 ]
 

@@ -1,7 +1,7 @@
 """The answers of aggregate queries by their definition: every window is grouped by key, scored and sorted on its own.
 
 This code shares no engine, reducer or shard with the pipeline. It shares the definition of a query and, without Spark,
-the evaluation of expressions over Arrow.
+the evaluation of expressions over Arrow, and the powers of two of decayed means.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.aggregate.bound_checks import with_bounds, within_bounds
+from skyband.aggregate.decay import power_of_two
 from skyband.aggregate.query import AggregateTopK
 from skyband.data.arrow import one
 from skyband.data.row_hash import row_hash
@@ -166,7 +167,8 @@ def decayed_score(query: AggregateTopK) -> Callable[[Sequence[float], Sequence[i
     """Return the function from the values of a key, their times and a window end to its order and its score.
 
     Keys are ordered by their totals relative to the end of an epoch of 32 half-lives, from weighted values that are
-    rounded once. Scores have four digits here, because a power of two has other last bits elsewhere.
+    rounded once. Scores have four digits here, because a power of two has other last bits elsewhere. Means are totals
+    divided by the sum of weights; their order has the same weights as elsewhere, because equal means are common.
 
     >>> import skyband as sb
     >>> query = sb.AggregateTopK(k=1, size="1 hour", half_life="10 seconds")
@@ -174,6 +176,8 @@ def decayed_score(query: AggregateTopK) -> Callable[[Sequence[float], Sequence[i
     2.0
     """
     defined_score(query)  # rejects what is not defined here
+    if query.aggregate == "avg":
+        return partial(_decayed_mean, _half_life(query))
     return partial(_decayed, _half_life(query), query.counts_rows)
 
 
@@ -198,6 +202,33 @@ def _decayed(half_life: int, counts: bool, values: Sequence[float], at: Sequence
     except OverflowError:
         score = math.copysign(math.inf, total)
     return total, float(f"{score:.3e}") if abs(score) >= SMALLEST else 0.0
+
+
+def _decayed_mean(half_life: int, values: Sequence[float], at: Sequence[int], end: int) -> tuple[float, float]:
+    epoch = (end - 1) // (32 * half_life)
+    infinite, total, weights = set(), Fraction(0), Fraction(0)
+    for value, position in zip(values, at, strict=True):
+        lives, rest = divmod(position, half_life)
+        power = float(power_of_two(np.array([rest / half_life]))[0])
+        unit = Fraction(2) ** (32 * (lives // 32 - epoch))
+        weighed = math.ldexp(value * power, lives % 32 - 32)
+        weights += Fraction(math.ldexp(power, lives % 32 - 32)) * unit
+        if math.isinf(weighed):
+            infinite.add(weighed)
+        else:
+            total += Fraction(weighed) * unit
+    if infinite:
+        mean = infinite.pop() if len(infinite) == 1 else math.nan
+    else:
+        numerator, denominator = _to_53_bits(total), _to_53_bits(weights)
+        mean = _nearest(_to_53_bits(numerator / denominator))
+    return mean, float(f"{mean:.3e}") if abs(mean) >= SMALLEST else 0.0
+
+
+def _to_53_bits(number: Fraction) -> Fraction:
+    """Return the number rounded to 53 bits, without limits for its exponent."""
+    unit = Fraction(2) ** (number.numerator.bit_length() - number.denominator.bit_length())
+    return Fraction(float(number / unit)) * unit
 
 
 def _nearest(exact: Fraction) -> float:

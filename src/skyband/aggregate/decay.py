@@ -52,6 +52,7 @@ class Decay(NamedTuple):
     """The weights of rows; positions and the half-life are in microseconds."""
 
     half_life: int
+    mean: bool = False  # whether sums of weighted values are divided by sums of weights: the factor of an end cancels
 
     @property
     def epoch(self) -> int:
@@ -85,11 +86,15 @@ class Decay(NamedTuple):
         return found
 
     def as_of(self, totals: Floats, ends: Ints) -> Floats:
-        """Return totals relative to the end of an epoch as of the ends of their windows.
+        """Return totals relative to the end of an epoch as of the ends of their windows; means as they are.
 
         >>> Decay(10).as_of(np.array([1.0, 1.0]), np.array([320, 310])).tolist()
         [1.0, 2.0]
+        >>> Decay(10, mean=True).as_of(np.array([1.0, 1.0]), np.array([320, 310])).tolist()
+        [1.0, 1.0]
         """
+        if self.mean:
+            return totals
         lives, rest = np.divmod((self.epoch_of(ends) + 1) * self.epoch - ends, self.half_life)
         with np.errstate(over="ignore"):
             found: Floats = np.ldexp(totals * power_of_two(rest / self.half_life), lives.astype(np.int32))

@@ -13,14 +13,15 @@ import numpy as np
 
 from skyband.aggregate.addends import Addends
 from skyband.aggregate.decay import Decay
+from skyband.aggregate.decayed_sums import add_decayed, limbs_needed
 from skyband.aggregate.kernels.partials import FIRST_LIMB, State
+from skyband.aggregate.kernels.totals import Partials
 from skyband.aggregate.shape import AggregateShape
 from skyband.kernels.stream import Ints
 from skyband.windows import NEVER
 
 if TYPE_CHECKING:
     from skyband.aggregate.engine import KeyRows
-    from skyband.aggregate.kernels.totals import Partials
 
 __all__ = ["DecayedLimbs"]
 
@@ -32,6 +33,11 @@ class DecayedLimbs:
         self._shape, self._decay = shape, decay
         self.base: int | None = None  # the epoch that kernels count limbs from; None before the first row
         self._lowest: int | None = None  # the lowest limb of any value, relative to its epoch; None: not known
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether weights are summed beside weighted values."""
+        return self._decay.mean
 
     @property
     def epoch_end(self) -> int:
@@ -60,11 +66,23 @@ class DecayedLimbs:
 
     def holding(self, addends: Addends, bits: Ints) -> Addends:
         """Return the addends extended by the limbs of weighted values of the base's epoch."""
-        alone = Addends(addends.powers).holding(bits)
-        if not alone.limbs:
+        return addends.joined(self._noted(Addends(addends.powers).holding(bits)))
+
+    def partials(self, rows: KeyRows) -> tuple[Partials, Addends]:
+        """Return a partial for each row with a weighted value of the base's epoch, with its weight; for a mean."""
+        addends, count = limbs_needed(self._decay, rows.values, rows.positions), rows.slots.size
+        adds, lasts = np.zeros((count, addends.width), np.int64), rows.positions.copy()
+        add_decayed(self._decay, np.arange(count), rows.positions, rows.values, addends, adds, lasts)
+        none = np.empty((count, 0), np.int64)
+        found = Partials(rows.slots, rows.positions, rows.positions, adds, np.empty((count, 0)), none, none)
+        return found, self._noted(addends)
+
+    def _noted(self, addends: Addends) -> Addends:
+        """Take note of limbs relative to the base; return the absolute ones."""
+        if not addends.limbs:
             return addends
-        self._lowest = alone.low if self._lowest is None else min(self._lowest, alone.low)
-        return addends.joined(alone._replace(low=alone.low + (self.base or 0)))
+        self._lowest = addends.low if self._lowest is None else min(self._lowest, addends.low)
+        return addends._replace(low=addends.low + (self.base or 0))
 
     def note(self, rows: Partials, addends: Addends) -> None:
         """Take note of the limbs of partials."""
@@ -82,7 +100,7 @@ class DecayedLimbs:
         oldest = min(window.start(window.first_end_after(moment - 1)) for window in windows)
         first = min(oldest // self._decay.epoch + self._lowest, addends.low + addends.limbs)
         dropped = 0
-        while addends.low + dropped < first and not _holds(state, FIRST_LIMB + dropped):
+        while addends.low + dropped < first and not any(_holds(state, column) for column in _limb(addends, dropped)):
             dropped += 1
         if dropped == addends.limbs:
             return Addends(addends.powers)
@@ -95,6 +113,13 @@ class DecayedLimbs:
     def load(self, state: dict[str, Any]) -> None:
         """Restore what `state` returned."""
         self._lowest, self.base = state.get("lowest"), None
+
+
+def _limb(addends: Addends, number: int) -> Iterator[int]:
+    """Yield the columns of a limb: of values, and of weights if there are sums of them."""
+    yield FIRST_LIMB + number
+    if addends.powers > 1:
+        yield FIRST_LIMB + addends.limbs + 2 * number
 
 
 def _holds(state: State, column: int) -> bool:

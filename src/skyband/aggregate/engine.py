@@ -135,7 +135,10 @@ class AggregateEngine:
             return
         for epoch, part in self.decayed.by_epoch(rows):
             self._begin_epoch(epoch, keys, groups, first)
-            self._take_rows(part, keys, groups, first)
+            if self.decayed.has_weights:
+                self._take_partials(*self.decayed.partials(part), keys, groups, first)
+            else:
+                self._take_rows(part, keys, groups, first)
 
     def _take_rows(self, rows: KeyRows, keys: Keys, groups: int, first: int) -> None:
         self._reserve_slots(keys.prefix.size, groups)

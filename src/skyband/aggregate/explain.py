@@ -159,9 +159,8 @@ def _digits(query: AggregateTopK) -> str:
     """Return how long the exact totals of rows that decay are."""
     assert query.decay is not None
     lives = -(-query.window.longest // query.decay[0])
-    return (
-        f"exact totals of {counted(lives, 'half-life', 'half-lives')}, about {8 * (-(-lives // 32) + 5):,} bytes each"
-    )
+    limbs = (-(-lives // 32) + 3) * (3 if query.aggregate == "avg" else 1)
+    return f"exact totals of {counted(lives, 'half-life', 'half-lives')}, about {8 * (limbs + 2):,} bytes each"
 
 
 def _rows_kept(queries: Sequence[AggregateTopK]) -> list[str]:

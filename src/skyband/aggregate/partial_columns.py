@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.aggregate.addends import Addends
-from skyband.aggregate.decay import Decay
+from skyband.aggregate.decayed_sums import decayed_sums
 from skyband.aggregate.extreme_rows import PartialLayout, at_name, extreme_columns
 from skyband.aggregate.kernels.sums import sum_up
 from skyband.aggregate.kernels.totals import Partials
@@ -40,7 +40,7 @@ def partial_columns(
         sum_up(codes, positions, values, bits, addends.low, addends.powers, summed, adds, lasts, extremes)
     else:
         values = np.ones(positions.size) if shape.counts_decayed else values
-        addends, adds = _decayed_sums(shape.decay, codes, positions, values, lasts)
+        addends, adds = decayed_sums(shape.decay, codes, positions, values, lasts)
     columns: dict[str, Any] = {"last": pa.array(lasts)}
     columns |= {column: pa.array(adds[:, place]) for place, column in enumerate(addends.names)}
     if not shape.identified:
@@ -84,19 +84,3 @@ def numbers_of(column: Any) -> Any:
     """Return a column as an array for kernels."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return np.ascontiguousarray(array.to_numpy(zero_copy_only=False))
-
-
-def _decayed_sums(decay: Decay, codes: Ints, positions: Ints, values: Floats, lasts: Ints) -> tuple[Addends, Any]:
-    """Return the sums of weighted rows by code, and the limbs that they have; update the newest positions."""
-    weighted, epochs = decay.weighted(values, positions)
-    order = np.argsort(epochs, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(epochs[order])) + 1)
-    bits, addends = weighted.view(np.int64), Addends(1)
-    for part in parts:
-        found = Addends(1).holding(bits[part])
-        addends = addends.joined(found._replace(low=found.low + int(epochs[part[0]])) if found.limbs else found)
-    adds, none = np.zeros((lasts.size, addends.width), np.int64), np.empty((lasts.size, 0))
-    for part in parts:
-        columns = (codes[part], positions[part], weighted[part], bits[part])
-        sum_up(*columns, addends.low - int(epochs[part[0]]), 1, np.empty(0), adds, lasts, none)
-    return addends, adds

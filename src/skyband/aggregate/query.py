@@ -139,8 +139,8 @@ class AggregateTopK(WindowedQuery):
         For ``method="sketch"``, one of them: the largest error as a share of the total of the window (by default
         0.001), or the number of keys held of each pane and group, which is 1 / `error` - 1.
     half_life
-        Rows decay, for ``"sum"`` and ``"count"``: after this time a row counts half. Scores are as of the end of the
-        window. Not with `having`, `others` and `share`, nor with ``size=None``.
+        Rows decay, for ``"sum"``, ``"count"`` and ``"avg"``: after this time a row counts half. Scores are as of the
+        end of the window. Not with `having`, `others` and `share`, nor with ``size=None``.
     origin
         Anchor of the windows: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
         With `zone`, a time without offset is a local time.
@@ -264,10 +264,10 @@ class AggregateTopK(WindowedQuery):
     def _refuse_other_decays(self, aggregate: str, window: Windows, half_life: int) -> None:
         """Reject what has no decayed total."""
         given = f"half_life={self.half_life!r}"
-        if aggregate not in ("sum", "count"):
+        if aggregate not in ("sum", "count", "avg"):
             raise InvalidQueryError(
-                f"{given}, but aggregate={aggregate!r} is not a total of rows that could count less with time. Use "
-                "aggregate='sum' or 'count', or omit half_life."
+                f"{given}, but aggregate={aggregate!r} is not a total or mean of rows that could count less with time. "
+                "Use aggregate='sum', 'count' or 'avg', or omit half_life."
             )
         if self.having is not None:
             raise InvalidQueryError(

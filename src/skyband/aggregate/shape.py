@@ -107,7 +107,7 @@ class AggregateShape:
     def decay(self) -> Decay | None:
         """How rows decay: all queries alike."""
         found = self.queries[0].decay
-        return None if found is None else Decay(found[0])
+        return None if found is None else Decay(found[0], mean=found[1] == "avg")
 
     @property
     def counts_decayed(self) -> bool:
@@ -116,9 +116,12 @@ class AggregateShape:
 
     @property
     def powers(self) -> int:
-        """The highest power of the values that is summed: 0 for none, 1 for the values, 2 for their squares too."""
+        """The highest power of the values that is summed: 0 for none, 1 for the values, 2 for their squares too.
+
+        A decayed mean has the limbs of its weights in columns of squares, see `decayed_sums`.
+        """
         if self.decay is not None:
-            return 1
+            return 2 if self.decay.mean else 1
         return max(AGGREGATES[name].powers for name in self._aggregates)
 
     @property
@@ -203,7 +206,7 @@ class AggregateShape:
 
 def _code(codes: dict[str, int], fractions: Sequence[float], query: AggregateTopK, aggregate: str) -> int:
     if query.decay is not None:
-        return codes["sum"]  # of weights, if rows are counted
+        return codes["decayed_avg" if query.aggregate == "avg" else "sum"]  # of weights, if rows are counted
     return codes[aggregate] if aggregate != "quantile" else QUANTILE - fractions.index(query.quantile)
 
 

@@ -333,8 +333,8 @@ class AggregateSection(_CalendarQuery):
     )
     half_life: Text | None = Field(
         default=None,
-        description="The time after which a row counts half, for sum and count. Scores are as of the end of the "
-        "window.",
+        description="The time after which a row counts half, for sum, count and avg. Scores are as of the end of "
+        "the window.",
         examples=["10 minutes"],
     )
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skyband.aggregate.kernels.decayed_mean import decayed_mean
 from skyband.aggregate.kernels.deviation import deviation
 from skyband.aggregate.kernels.exact_sum import BITS, MASK, rounded, scale_of
 from skyband.aggregate.kernels.partials import (
@@ -30,7 +31,8 @@ AVG = 1
 TALLY = 2
 STDDEV = 3
 POPULATION = 4  # standard deviation of a population
-EXTREME = 5  # and higher codes: the extremes, in their order
+DECAYED = 5  # mean of rows that decay
+EXTREME = 6  # and higher codes: the extremes, in their order
 # AggregateQueries.operators, in the order of `having.OPERATORS`
 AT_LEAST = 0
 ABOVE = 1
@@ -39,7 +41,14 @@ BELOW = 3
 EQUAL = 4
 FEW_CHANGES = 16  # fewer than one changed key in as many slots are not sorted
 BLOCK = 256  # keys that are scored together
-CODES = {"sum": SUM, "avg": AVG, "count": TALLY, "stddev": STDDEV, "stddev_pop": POPULATION}
+CODES = {
+    "sum": SUM,
+    "avg": AVG,
+    "count": TALLY,
+    "stddev": STDDEV,
+    "stddev_pop": POPULATION,
+    "decayed_avg": DECAYED,
+}
 
 
 class KeyScratch(NamedTuple):
@@ -62,6 +71,13 @@ def in_window(added: Ints, left: Ints, first: int, columns: int, to: Ints) -> No
 
 
 @inner_kernel
+def infinity_of(infinite: int) -> float:
+    """Return the sum of a number of infinities, which is not 0; NaN if both are among them."""
+    minus = infinite // MINUS
+    return np.inf if minus == 0 else -np.inf if infinite == minus * MINUS else np.nan
+
+
+@inner_kernel
 def total_of(added: Ints, left: Ints, low: int, scale: float, powers: int, room: Ints) -> float:
     """Return the sum of a key's values in the window, rounded once; NaN if it contains both infinities.
 
@@ -69,8 +85,7 @@ def total_of(added: Ints, left: Ints, low: int, scale: float, powers: int, room:
     """
     infinite = added[INFINITE] - left[INFINITE]
     if infinite != 0:
-        minus = infinite // MINUS
-        return np.inf if minus == 0 else -np.inf if infinite == minus * MINUS else np.nan
+        return infinity_of(infinite)
     limbs = limbs_of(added.size, powers)
     if limbs == 2 and scale:  # most sums fit into one integer, which the processor rounds
         lower = added[FIRST_LIMB] - left[FIRST_LIMB]
@@ -96,6 +111,20 @@ def deviation_of(added: Ints, left: Ints, low: int, powers: int, lost: int, room
     return deviation(room, squares, limbs, low, count, count - lost)
 
 
+@kernel
+def decayed_mean_of(added: Ints, left: Ints, powers: int, room: Ints, weights: Ints) -> float:
+    """Return the mean of a key's rows in the window, weighted by their decay; NaN if it contains both infinities."""
+    infinite = added[INFINITE] - left[INFINITE]
+    if infinite != 0:
+        return infinity_of(infinite)
+    limbs = limbs_of(added.size, powers)
+    in_window(added, left, FIRST_LIMB, limbs, room)
+    for i in range(limbs):  # limb i has the column of limb 2i of squares
+        column = FIRST_LIMB + limbs + 2 * i
+        weights[i] = added[column] - left[column]
+    return decayed_mean(room, weights, limbs)
+
+
 @inner_kernel
 def score_of(
     state: State, query_set: AggregateQueries, track: int, what: int, slot: int, room: KeyScratch, scale: float
@@ -116,7 +145,10 @@ def score_of(
     if what in (STDDEV, POPULATION):
         lost = 1 if what == STDDEV else 0
         return deviation_of(added, left, query_set.low, query_set.powers, lost, room.total, room.squares)
-    total = total_of(added, left, query_set.low, scale, query_set.powers, room.total)
+    if what == DECAYED:
+        total = decayed_mean_of(added, left, query_set.powers, room.total, room.squares)
+    else:
+        total = total_of(added, left, query_set.low, scale, query_set.powers, room.total)
     return total / count if what == AVG else total
 
 
