@@ -233,8 +233,9 @@ def test_shards_answer_the_same(seed, monkeypatch):
     assert sorted(((*row[:-1], row[-1] + 0.0) for row in found), key=repr) == answers(query, used)
 
 
+@pytest.mark.parametrize("aggregate", ["sum", "avg"])
 @pytest.mark.parametrize("kind", ["sliding", "cumulative", "calendar"])
-def test_limbs_of_past_windows_are_dropped(kind):
+def test_limbs_of_past_windows_are_dropped(kind, aggregate):
     """The state of a stream over ten thousand half-lives is as wide as that of a window."""
     second = 1_000_000
     fields = {
@@ -242,7 +243,8 @@ def test_limbs_of_past_windows_are_dropped(kind):
         "cumulative": {"size": "10 minutes", "slide": "1 minute", "cumulative": True},
         "calendar": {"size": "1 day", "slide": "10 minutes", "cumulative": True, "zone": "Asia/Tokyo"},
     }[kind]
-    query = sb.AggregateTopK(k=2, half_life="2 minutes" if kind == "calendar" else "1 minute", **fields)
+    half_life = "2 minutes" if kind == "calendar" else "1 minute"
+    query = sb.AggregateTopK(k=2, half_life=half_life, aggregate=aggregate, **fields)
     monitor, widths, rows = Monitor(query), [], []
     for hour in range(8 if kind == "sliding" else 30):
         times = [((450_000 + hour) * 3600 + number * 100) * second for number in range(36)]
@@ -302,7 +304,7 @@ def test_a_decayed_total_in_words():
     assert row["score"] == 0.25
 
 
-def test_a_decayed_mean_in_words():
+def test_a_decayed_mean_in_words(tmp_path):
     """A mean is that of its rows, however old they are: weights far below the smallest double cancel."""
     hour = 3600 * 1_000_000
     begin = 450_000 * hour
@@ -326,6 +328,12 @@ def test_a_decayed_mean_in_words():
     read = sb.sql(text)
     assert (read.aggregate, read.decay) == ("avg", (600_000_000, "avg"))
     assert sb.sql(str(read)) == read
+    fields = "name: mean, k: 3, size: 1 day, slide: 1 hour, key: page, value: x, aggregate: avg, half_life: 10 minutes"
+    stream = "streams: {rows: {path: in, format: parquet, time: ts, id: id, watermark: 0 seconds}}"
+    (tmp_path / "work.yaml").write_text(f"{stream}\nqueries: [{{type: aggregate, {fields}}}]\n")
+    (written,) = sb.read_workload(tmp_path / "work.yaml").workloads["rows"]
+    assert {**written.to_dict(), "name": read.name} == read.to_dict()
+    assert "exact totals of 144 half-lives, about 208 bytes each" in sb.Workload([read]).explain()
 
 
 @pytest.mark.parametrize(
