@@ -81,6 +81,20 @@ def parse_duration(value: str | timedelta, *, field: str) -> int:
     return int(total)
 
 
+def parse_past(value: str) -> int:
+    """Parse how much of its past a query reads (`since`), as microseconds.
+
+    >>> parse_past("1 hour")
+    3600000000
+    """
+    past = parse_duration(value, field="since")
+    if past < 0:
+        raise InvalidQueryError(
+            f"since must not be negative, got {value!r}: it is how far before now the windows of the query begin."
+        )
+    return past
+
+
 def is_iso_duration(text: str) -> bool:
     """Whether the text is an ISO 8601 duration.
 

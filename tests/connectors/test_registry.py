@@ -192,6 +192,15 @@ queries: [{name: q, k: 1, size: 1 hour, by: s}]
         shown = f"{explain_file(file, as_json=False)}{explain_file(file, as_json=True)}{sb.read_workload(file)!r}"
         assert "http://me:***@127.0.0.1:1" in shown
         assert "correct-horse" not in shown
+    for name, content, said in (
+        ("gone.avsc", None, r"streams.t.schema_file: the schema file '.*gone.avsc' cannot be read \(No such file"),
+        ("text.avsc", '"string"', r"streams.t.schema_file: the schema file '.*' cannot be used: its top level is not"),
+    ):
+        if content is not None:
+            (tmp_path / name).write_text(content)
+        file.write_text(text.replace("KEY", f"schema_file: {name}"))
+        with pytest.raises(sb.WorkloadFileError, match=said):
+            explain_file(file, as_json=False)
     file.write_text(text.replace("KEY", "schema_file: row.avsc").replace("by: s", "by: z"))
     with pytest.raises(sb.WorkloadFileError, match="'z' is not a column of stream 't'; its columns are s, kafka_key"):
         explain_file(file, as_json=False)

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import skyband as sb
+from skyband.connectors.file_systems import open_store
 from skyband.connectors.sink import SinkModel
 from tests.workload_file.files import SHORT
 from tests.workload_file.test_schema import values
@@ -67,3 +68,12 @@ def test_standard_output_that_is_closed_stops_the_stream(monkeypatch):
     monkeypatch.setattr("sys.stdout", Closed())
     with pytest.raises(sb.PipelineError, match="the reader closed the pipe"):
         sb.sinks.Stdout().open(None).take(0, pa.table({"query": ["big"]}))
+
+
+def test_a_wrong_option_of_a_store_is_named_before_a_region_is_searched(monkeypatch):
+    def searched(bucket):
+        raise AssertionError(f"a request was sent about {bucket}")
+
+    monkeypatch.setattr("pyarrow.fs.resolve_s3_region", searched)
+    with pytest.raises(sb.InvalidInputError, match=r"'endpont_override'\. Nothing was written"):
+        open_store("s3://bucket/answers", {"endpont_override": "http://127.0.0.1:1"})

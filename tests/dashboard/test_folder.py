@@ -200,5 +200,5 @@ def test_a_folder_larger_than_there_is_room_for(tmp_path):
 
 
 def test_what_is_no_folder_is_refused(tmp_path):
-    with pytest.raises(InvalidInputError, match="--answers must be a folder of Parquet files"):
+    with pytest.raises(InvalidInputError, match=r"must be in a folder of Parquet files, .* Run the file first"):
         FolderShow(tmp_path / "nothing")

@@ -51,6 +51,11 @@ def test_links_are_followed(problems, linked, path, sinks, key, part):
         ("s3a://bucket/in", "[{type: csv, path: out}]"),
         ("t.csv", "[{type: csv, path: out/a}, {type: csv, path: out/b}]"),
         ("t.csv", "[{type: csv, path: .skyband/answers}]"),
+        ("t.csv", "[{type: csv, path: 's3://b/x'}, {type: csv, path: 's3://b/xy'}, {type: csv, path: 'gs://b/x'}]"),
+        (
+            "t.csv",
+            "[{type: delta, path: 's3://b/x', queries: [big]}, {type: delta, path: 's3://b/x'}]",
+        ),  # several writers
     ],
 )
 def test_others_are_taken(read, linked, path, sinks):

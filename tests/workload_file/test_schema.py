@@ -39,6 +39,8 @@ UNTOLD = {
     "a broker", "an option that is a key", "a secret", "dead letters to itself", "a secret of a sink",
     "a share of late rows", "a registry", "a password of a registry", "an option of a parser",
     "several topics without a subject", "transactions with another id",
+    "a sink without a bucket", "sinks at one address", "an address below another", "a past in the future",
+    "sessions beside rows", "all rows beside some",
 }  # fmt: skip
 
 

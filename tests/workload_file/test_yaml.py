@@ -30,7 +30,9 @@ def test_no_file(tmp_path):
 
 
 def test_a_folder(tmp_path):
-    with pytest.raises(sb.WorkloadFileError, match="this is a folder"):
+    with pytest.raises(
+        sb.WorkloadFileError, match=r": this is a folder; name the file in it, such as .*skyband\.yaml\.$"
+    ):
         sb.read_workload(tmp_path)
 
 

@@ -34,6 +34,7 @@ def open_store(address: str, options: Mapping[str, Any]) -> tuple[FileSystem, st
     given = dict(options)
     try:
         if STORES[scheme] == "S3FileSystem" and not given.keys() & {"region", "endpoint_override"}:
+            fs.S3FileSystem(**given, region="us-east-1")  # an option that does not exist is reported, not its effect
             given["region"] = fs.resolve_s3_region(path.partition("/")[0])
         return getattr(fs, STORES[scheme])(**given), path
     except (AttributeError, ImportError):

@@ -219,6 +219,9 @@ class FileSink(SinkModel):
         if has_scheme(path) and not is_store(path):
             fix = "To write to other storage, use a sink of Spark: skyband.spark.start(…, write=…)."
             yield "path", f"{path!r} is not a local folder, nor in an object store (s3://, gs://). {fix}"
+        scheme, _, place = str(path).partition("://")
+        if is_store(path) and not place.strip("/"):
+            yield "path", f"{path!r} names no bucket; write {scheme}://bucket/folder."
         if not is_store(path) and isinstance(path, str) and "${" not in path:
             for key in ("options", "retry"):
                 if raw.get(key):

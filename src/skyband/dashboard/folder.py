@@ -67,8 +67,9 @@ class FolderShow:
     ) -> None:
         if not folder.is_dir():
             raise InvalidInputError(
-                "--answers must be a folder of Parquet files, such as the path of a parquet sink, or of a Delta or "
-                f"Iceberg table, got {str(folder)!r}."
+                "the answers must be in a folder of Parquet files, or of a Delta or Iceberg table, got "
+                f"{str(folder)!r}. Run the file first, whose sink creates the folder, or correct --answers. Nothing "
+                "was started."
             )
         self._table = snapshot_of(folder) if table is None else table
         if self._table is not None:

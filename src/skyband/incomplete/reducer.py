@@ -103,7 +103,10 @@ def _stream_codes(query: IncompleteTopK, streams: pa.Array) -> Any:
     known = np.full(len(encoded.dictionary) + 1, -1, np.int64)
     for code, name in enumerate(encoded.dictionary.to_pylist()):
         if name not in declared:
-            raise UnknownNameError.among(f"stream (of query {query.name!r})", name, declared)
+            raise UnknownNameError(
+                f"query {query.name!r}: a row has the stream {name!r}, which is not among streams={declared}, "
+                "so no score has a place for its value. Add the stream, or drop such rows with where=."
+            )
         known[code] = declared.index(name)
     return known[encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from skyband.durations import parse_duration
+from skyband.durations import parse_past
 from skyband.errors import InvalidInputError, InvalidQueryError, SkybandError, UnknownNameError, UnsupportedError
 from skyband.jobs.journal import Change, Journal, names_of, with_query, without_query
 from skyband.jobs.mailbox import mailbox_of
@@ -111,7 +111,7 @@ class ControlServer:
         match message.get("kind"):
             case "add":
                 since = message.get("since")
-                past = None if since is None else parse_duration(str(since), field="since")
+                past = None if since is None else parse_past(str(since))
                 return {"done": self._changes.add(*read_query(str(message.get("sql", "")), stream), past)}
             case "drop":
                 return {"done": self._changes.drop(str(message.get("name", "")))}

@@ -117,7 +117,8 @@ def refuse_unsupported_file(file: WorkloadFile) -> None:
     for name in file.workloads:
         if not isinstance(file.streams[name], FilesSource):
             raise UnsupportedError(
-                f"stream {name!r} has source {file.streams[name].source!r}; without Spark only files are supported. "
+                f"stream {name!r} has source {file.streams[name].source!r}; without Spark only files and tables are "
+                "supported. "
                 "Run the file without --local."
             )
     for sink in file.sinks:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from skyband.connectors.section import among, nearest
-from skyband.durations import parse_duration
+from skyband.durations import parse_past
 from skyband.errors import InvalidQueryError, SkybandError
 from skyband.queries import Query as AnyQuery
 from skyband.queries.families import FAMILIES
@@ -72,7 +72,7 @@ def queries_of(
 def _since(entry: QuerySection, loc: Loc, report: Report) -> int | None:
     """Return how much of a query's past is read, in microseconds."""
     try:
-        return None if entry.since is None else parse_duration(entry.since, field="since")
+        return None if entry.since is None else parse_past(entry.since)
     except InvalidQueryError as error:
         report.add((*loc, "since"), split_field(str(error))[1])
         return None
@@ -111,10 +111,18 @@ def _refuse_other_kind(one: PlacedQuery, first: PlacedQuery, report: Report) -> 
     elif one.query.axis != first.query.axis:
         report.add(
             _key(one, "size", report),
-            f"{one.query.to_dict()['size']!r} is a {one.query.axis} window, but {first.query.name!r} (line "
+            f"{_window_of(one.query)} is a {one.query.axis} window, but {first.query.name!r} (line "
             f"{report.line_of(first.loc)}) has {first.query.axis} windows. The queries of a stream must all have "
             f"time windows or all have count windows. {_TWICE}",
         )
+
+
+def _window_of(query: AnyQuery) -> str:
+    """Return a query's window as in its file: the size, or the gap of its sessions."""
+    fields = query.to_dict()
+    if fields.get("gap") is not None:
+        return f"a session (gap {fields['gap']!r})"
+    return repr("all" if fields["size"] is None else fields["size"])
 
 
 def _refuse_other_sizes(group: list[PlacedQuery], report: Report) -> None:

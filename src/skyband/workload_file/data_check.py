@@ -18,7 +18,7 @@ from typing import Any
 from skyband.connectors.envelope import added_columns
 from skyband.connectors.record_format import ENCODED, record_format
 from skyband.connectors.section import nearest
-from skyband.errors import SkybandError
+from skyband.errors import InvalidInputError, SkybandError
 from skyband.paths import has_scheme
 from skyband.sql.safety import columns_in
 from skyband.workload_file.avro_files import avro_columns
@@ -44,7 +44,7 @@ def check_data(streams: dict[str, Stream], queries: Sequence[PlacedQuery], repor
     """Report paths without data, and names that are not columns, for streams with queries."""
     for name in dict.fromkeys(one.stream for one in queries):
         stream = streams[name]
-        if isinstance(stream, FilesSource) and stream.of_table is None and not _has_data(name, stream, report):
+        if not _has_input(name, stream, report):
             continue
         known = columns_of(stream)
         if known is None:
@@ -112,6 +112,13 @@ def _place(one: PlacedQuery, key: str, report: Report) -> Loc:
     return next(loc for loc in ((*one.loc, key), (*one.loc, "sql"), one.loc) if report.has(loc))
 
 
+def _has_input(name: str, stream: Stream, report: Report) -> bool:
+    """Whether a stream's files and its schema file can be used; otherwise report it. Tables are left to the run."""
+    if isinstance(stream, KafkaSource):
+        return _has_schema(name, stream, report)
+    return not isinstance(stream, FilesSource) or stream.of_table is not None or _has_data(name, stream, report)
+
+
 def _has_data(name: str, stream: FilesSource, report: Report) -> bool:
     """Whether the stream's path has files; report it if it has none, as a warning if files can arrive later."""
     path, loc = stream.path, ("streams", name, "path")
@@ -176,6 +183,17 @@ def columns_of(stream: Stream) -> KnownColumns | None:
     return KnownColumns((*names, *folders), whole)
 
 
+def _has_schema(name: str, stream: KafkaSource, report: Report) -> bool:
+    """Whether a stream's schema file can be used, if it has one; otherwise report it."""
+    if stream.format in ENCODED and stream.schema_file is not None:
+        try:
+            record_format(name, stream.model_copy(update={"registry": None}))  # without a request
+        except InvalidInputError as error:
+            report.add(("streams", name, "schema_file"), str(error).removeprefix(f"stream {name!r}: "))
+            return False
+    return True
+
+
 def _of_keys(stream: Stream) -> KnownColumns | None:
     """Columns of a stream without files; None if a catalog or registry has them, or if a schema file has a problem."""
     keys = stream.model_dump(exclude_none=True)
@@ -185,7 +203,7 @@ def _of_keys(stream: Stream) -> KnownColumns | None:
         try:
             form = record_format("", stream.model_copy(update={"registry": None}))  # without a request
         except SkybandError:
-            return None  # the run reports it
+            return None  # a package is missing; the run reports it
         keys["schema"] = {column.name: "any" for column in form.columns}
     given = tuple(stream.given_columns(keys))
     return KnownColumns(given) if given else None

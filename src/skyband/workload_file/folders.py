@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from skyband.connectors.file_systems import is_store
 from skyband.paths import absolute, has_scheme
 from skyband.workload_file.report import Report
 from skyband.workload_file.tree import Loc, spelled
@@ -16,6 +17,7 @@ from skyband.workload_file.tree import Loc, spelled
 __all__ = ["check_folders"]
 
 _MAGIC = re.compile(r"[*?\[{]")
+_FILES = ("parquet", "jsonl", "csv")  # of which a folder in an object store can have one only
 _ENDINGS = {"parquet": ".parquet", "jsonl": ".jsonl", "csv": ".csv", "delta": ".parquet"}
 
 
@@ -82,7 +84,7 @@ def _written(raw: dict[str, Any], streams: dict[str, Any], base: Path) -> Iterat
     sinks = raw.get("sinks")
     for number, sink in enumerate(sinks if isinstance(sinks, list) else ()):
         path = sink.get("path") if isinstance(sink, dict) else None
-        if isinstance(path, str) and (real := _real(path, base)) is not None:
+        if isinstance(path, str) and (real := _real(path, base) or _in_store(sink)) is not None:
             loc: Loc = ("sinks", number, "path")
             ending = _ENDINGS.get(str(sink.get("type")), "")
             yield _Folder(loc, path, real, ending, f"the folder of {spelled(loc[:2])}")
@@ -125,6 +127,15 @@ def _is_in(inner: str, outer: str) -> bool:
 def _real(path: str, base: Path) -> str | None:
     local = _local(path, base)
     return None if local is None else os.path.realpath(local)
+
+
+def _in_store(sink: dict[str, Any]) -> str | None:
+    """Address of a file sink in an object store; None for other sinks and addresses. s3 and s3a are the same store."""
+    path = sink["path"]
+    if sink.get("type") not in _FILES or not is_store(path) or "${" in path:
+        return None
+    scheme, _, rest = path.partition("://")
+    return f"{'s3' if scheme == 's3a' else scheme}://{rest.strip('/')}"
 
 
 def _local(path: str, base: Path) -> str | None:

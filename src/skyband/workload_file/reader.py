@@ -169,6 +169,8 @@ def text_of(file: Path) -> str:
             raise _problem(file, f"this is a folder; name the file in it, such as {file / 'skyband.yaml'}.")
         with file.open("rb") as stream:
             content = stream.read(LARGEST + 1)
+    except WorkloadFileError:
+        raise
     except FileNotFoundError:
         raise _problem(file, "the file does not exist; skyband init writes one.") from None
     except (OSError, ValueError) as error:

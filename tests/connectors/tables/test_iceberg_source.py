@@ -273,7 +273,14 @@ def test_a_table_without_rows_and_a_table_that_appears_to_be_gone(tmp_path):
     [
         ("table: db.trade", r"Did you mean 'db\.trades'\?"),
         ("table: other.trades", r"no tables in 'other'; its namespaces are db"),
-        ("table: db.trades, catalog: 'sqlite:////nowhere/catalog.db'", r"unable to open database file"),
+        (
+            "table: db.trades, catalog: 'sqlite:////nowhere/catalog.db'",
+            r"the file '/nowhere/catalog.db' does not exist",
+        ),
+        (
+            "table: db.trades, catalog_name: prod",
+            r"no tables of a catalog named 'prod', but of default\. Set catalog_name",
+        ),
     ],
 )
 def test_a_table_that_cannot_be_found(tmp_path, line, said):
@@ -282,7 +289,8 @@ def test_a_table_that_cannot_be_found(tmp_path, line, said):
     parts = line.split(", ")
     text = text.replace("table: db.trades", parts[0])
     if len(parts) > 1:
-        text = text.replace("catalog: 'sqlite:///catalog.db'", parts[1])
+        key = "," if parts[1].startswith("catalog_name") else "catalog: 'sqlite:///catalog.db',"
+        text = text.replace(key, f", {parts[1]}," if key == "," else f"{parts[1]},", 1)
     (tmp_path / "work.yaml").write_text(text)
     with pytest.raises(sb.InvalidInputError, match=said) as error:
         finished(sb.read_workload(tmp_path / "work.yaml"))
@@ -334,6 +342,12 @@ def test_what_a_catalog_must_be(tmp_path):
         (tmp_path / "work.yaml").write_text((STREAM % "").replace("sqlite:///catalog.db", wrong) + QUERIES + SINKS)
         with pytest.raises(sb.WorkloadFileError, match=said):
             sb.read_workload(tmp_path / "work.yaml")
+
+
+def test_a_catalog_that_does_not_exist_is_not_created(tmp_path):
+    with pytest.raises(sb.InvalidInputError, match="Nothing was read or created"):
+        finished(workload(tmp_path))
+    assert not (tmp_path / "catalog.db").exists()
 
 
 def test_explain_verify_and_init(tmp_path, capsys):

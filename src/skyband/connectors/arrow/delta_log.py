@@ -225,9 +225,12 @@ def _opened(name: str, stream: DeltaSource, version: int | None = None) -> Any:
         ) from None
     except DeltaError as error:
         which = "" if version is None else f"version {version} of "
-        raise InvalidInputError(
-            f"stream {name!r}: {which}Delta table {stream.path!r} cannot be read: {str(error).partition(chr(10))[0]}"
-        ) from None
+        why = str(error).partition("\n")[0]
+        newest = None if version is None else DeltaTable(stream.path).version()
+        if version is not None and newest is not None and version > newest:
+            why = f"the newest is {newest}. Correct version, or omit it to begin with the newest"
+        why = why.rstrip(".")
+        raise InvalidInputError(f"stream {name!r}: {which}Delta table {stream.path!r} cannot be read: {why}.") from None
     _check_features(name, stream, table.protocol().reader_features or (), table.metadata().configuration)
     return table
 

@@ -36,6 +36,7 @@ def load_table(name: str, stream: IcebergSource) -> Any:
         raise MissingDependencyError(
             f"a stream of source iceberg needs pyiceberg ({error}). Install it with: pip install 'skyband[iceberg]'"
         ) from None
+    _refuse_missing_file(name, stream)
     try:
         catalog = load_catalog(stream.catalog_name or "default", **stream.properties)
         try:
@@ -63,12 +64,43 @@ def _missing(name: str, stream: IcebergSource, catalog: Any) -> InvalidInputErro
         hint = f"The catalog has no tables in {namespace!r}" + (
             f"; its namespaces are {', '.join(spaces[:_MOST])}." if spaces else "."
         )
+        if others := _other_catalogs(catalog):
+            hint = (
+                f"The database has no tables of a catalog named {catalog.name!r}, but of {', '.join(others[:_MOST])}. "
+                "Set catalog_name, or the first part of the name with source: table."
+            )
     else:
         near = nearest(stream.table, known)
         hint = f"Did you mean {near!r}?" if near else f"Tables in {namespace!r}: {', '.join(sorted(known)[:_MOST])}."
     return InvalidInputError(
         f"stream {name!r}: {stream.described()} does not exist. {hint} Correct the name, or create the table."
     )
+
+
+def _refuse_missing_file(name: str, stream: IcebergSource) -> None:
+    """Reject a file of SQLite that does not exist: to open it would create an empty database."""
+    address = str(stream.properties.get("uri", ""))
+    file = address.removeprefix("sqlite:///")
+    if file != address and file and not file.startswith((":", "file:")) and not Path(file.partition("?")[0]).exists():
+        raise InvalidInputError(
+            f"stream {name!r}: {stream.described()} cannot be read: the file {file!r} does not exist. Correct the path "
+            "of the catalog. Nothing was read or created."
+        )
+
+
+def _other_catalogs(catalog: Any) -> list[str]:
+    """Return the names of the catalogs that a database has, if none of its tables is of this catalog."""
+    try:
+        from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+        from sqlalchemy import select
+
+        if not isinstance(catalog, SqlCatalog):
+            return []
+        with catalog.engine.connect() as database:
+            names = sorted(str(row[0]) for row in database.execute(select(IcebergTables.catalog_name).distinct()))
+    except Exception:  # of another version of pyiceberg, or no right to read the table
+        return []
+    return [] if catalog.name in names else names
 
 
 def _unreachable(name: str, stream: IcebergSource, error: Exception) -> InvalidInputError:
