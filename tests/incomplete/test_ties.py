@@ -130,8 +130,8 @@ def test_what_is_rejected():
 def test_a_window_is_counted_once(groups, output):
     """However many objects share its first rank: with arrays, frames, and shards whose answers are merged."""
     query = sb.IncompleteTopK(
-        k=2, size="4 seconds", every="2 seconds", object="who", stream="s", streams=["a", "b"], value="v", bounds=(0, 1),
-        occurrences=9, ties="rank", partition_by=groups,
+        k=2, size="4 seconds", every="2 seconds", object="who", stream="s", streams=["a", "b"], value="v",
+        bounds=(0, 1), occurrences=9, ties="rank", partition_by=groups,
     )  # fmt: skip
     at = pa.array(np.arange(30) * 500_000, pa.timestamp("us", "UTC"))
     rows = pa.table({
