@@ -230,6 +230,7 @@ def test_weights_that_no_bound_holds_for_are_refused(value):
         ({"order": "asc"}, "order='asc' is not supported with method='sketch'.*not held"),
         ({"having": "score > 2"}, "having='score > 2' is not supported with method='sketch'"),
         ({"others": True}, "others=True is not supported with method='sketch'"),
+        ({"max_keys": 9}, "max_keys=9 is not supported with method='sketch'.*limited already"),
         ({"share": True}, "share=True is not supported with method='sketch'"),
         ({"size": None, "slide": "1 day"}, "size=None is not supported.*not be bounded"),
         ({"error": 0.01, "counters": 5}, "two forms of the same field"),

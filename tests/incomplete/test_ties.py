@@ -123,3 +123,31 @@ def test_what_is_rejected():
     assert str(query) == text
     assert "all objects with the k-th score are included" in sb.Workload(query).explain()
     assert sb.IncompleteTopK(**query.to_dict()) == query
+
+
+@pytest.mark.parametrize("groups", [[], ["site"]])
+@pytest.mark.parametrize("output", ["answers", "both", "changes"])
+def test_a_window_is_counted_once(groups, output):
+    """However many objects share its first rank: with arrays, frames, and shards whose answers are merged."""
+    query = sb.IncompleteTopK(
+        k=2, size="4 seconds", every="2 seconds", object="who", stream="s", streams=["a", "b"], value="v",
+        bounds=(0, 1), occurrences=9, ties="rank", partition_by=groups,
+    )  # fmt: skip
+    at = pa.array(np.arange(30) * 500_000, pa.timestamp("us", "UTC"))
+    rows = pa.table({
+        "at": at, "who": pa.array([f"o{place % 7}" for place in range(30)]), "s": ["a", "b"] * 15,
+        "v": np.ones(30), "site": pa.array(["x", None, "y"] * 10),
+    })  # fmt: skip
+    found = sb.replay(query, rows, time="at").to_pylist()
+    windows = {(row["time"], row.get("site")) for row in found}
+    assert len(windows) < sum(row["rank"] == 1 for row in found)
+    plan = plan_for(rows.schema, ProjectionRequest(sb.Workload([query]), "at", None, shards=2, output=output))
+    counts = Counts()
+    list(plan.bounded([plan.project(rows)], counts))
+    assert counts.windows == len(windows)
+    if output == "answers":
+        monitor = sb.incomplete.Monitor(query, time="at")
+        for low in range(0, 30, 7):
+            monitor.push(rows.slice(low, 7))
+        monitor.finish()
+        assert monitor.metrics()["windows"] == len(windows)

@@ -459,3 +459,44 @@ def test_uncertain_queries_bring_their_past(tmp_path, seed):
     ]
     later = [row for row in of_family(tmp_path / "a", "base") if row[0] > clock]
     assert [row for row in of_family(tmp_path / "b", "base") if row[0] > clock] == later
+
+
+@pytest.mark.parametrize(
+    ("base", "fields", "error"),
+    [
+        ("type: uncertain, by: x, probability: '0.5', size: 8, every: 4", "", sb.UnsupportedError),
+        ("type: aggregate, key: g, value: x, size: 8, slide: 4", "", sb.SnapshotError),
+        ("type: aggregate, key: g, value: x, size: 8, slide: 4", ", partition_by: [g]", sb.SnapshotError),
+        (f"type: incomplete, {OF_OBJECTS}, size: 8, every: 4", "", sb.SnapshotError),
+    ],
+)
+def test_count_windows_have_no_past(tmp_path, base, fields, error):
+    write(tmp_path, [(1000 * S + place * S, 1.0, 1, "a") for place in range(9)], 0)
+    first = f"{{name: base, k: 2, {base}}}"
+    caught_up(read(tmp_path, [first]))
+    joined = read(tmp_path, [first, f"{{name: new, k: 1, {base}{fields}, since: 1 day}}"])
+    before = state_of(joined)
+    with pytest.raises(error, match="query 'new'"):
+        run_local(joined, "catch-up")
+    assert repr(state_of(joined)) == repr(before)
+    caught_up(read(tmp_path, [first]))
+
+
+def test_a_past_is_that_of_new_queries_only(tmp_path):
+    """Also if a query that joins has other keys, which are in new shards."""
+    base = "{name: base, type: aggregate, k: 2, size: 40 seconds, slide: 5 seconds, key: g, value: x, since: 1 second}"
+    new = "{name: new, type: aggregate, k: 2, size: 10 seconds, key: cast(n AS STRING), value: x}"
+    batches = [[(at * S, float(at % 3), at % 4, "ab"[at % 2]) for at in range(1000 + n, 1040, 4)] for n in (0,)]
+    batches += [[(at * S, float(at % 3), at % 4, "ab"[at % 2])] for at in range(1040, 1090, 5)]
+    for folder, joins in (("alone", None), ("joined", 3)):
+        queries = [base]
+        for number, batch in enumerate(batches):
+            queries += [new] if number == joins else []
+            write(tmp_path / folder, batch, number)
+            caught_up(file := read(tmp_path / folder, queries))
+        finished(file)
+    found = of_family(tmp_path / "joined", "base")
+    assert found == of_family(tmp_path / "alone", "base")
+    assert len({row[1] for row in found}) > 20
+    starts = {row[0] for row in of_family(tmp_path / "joined", "new")}
+    assert min(starts) == 1050 * S

@@ -13,7 +13,7 @@ from skyband.spark import Control, Metrics, answers, start
 from skyband.spark.metrics import StreamProgress
 from tests.oracle import Asked
 from tests.sharding import cases
-from tests.spark.frames import collected, read_stream, write_files
+from tests.spark.frames import collected, read_stream, table, write_files
 from tests.waiting import process_all, wait_for
 
 GROUPED = {"by": "s", "partition_by": ["g"]}
@@ -259,13 +259,17 @@ OTHERS = {
         k=2, size="10 seconds", every="5 seconds", object="id", stream="g", value="s", streams=["a"], bounds=(0, 9)
     ),
     "uncertain": sb.UncertainTopK(k=2, size="10 seconds", every="5 seconds", by="s", probability="0.5"),
+    "sessions": sb.AggregateTopK(k=2, gap="5 seconds", key="g", value="s", partition_by=["odd"]),
+    "count windows": sb.AggregateTopK(k=2, size=2, slide=1, key="g", value="s"),
+    "count windows of groups": sb.AggregateTopK(k=2, size=1, key="g", value="s", partition_by=["odd"]),
+    "groups": sb.UncertainTopK(
+        k=2, size="10 seconds", every="5 seconds", by="s", probability="0.5", partition_by=["g"], order="asc"
+    ),
 }
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "family", ["aggregate", *(pytest.param(name, marks=pytest.mark.long) for name in ("incomplete", "uncertain"))]
-)
+@pytest.mark.parametrize("family", OTHERS)
 def test_late_rows_of_other_families_come_back(run, family):
     """The row at 26 is behind the watermark of 28, but its pane is open: only for keys it is not late."""
     rows = [[(second * SECOND, 1.0, second, "a") for second in (1, 28)]]
@@ -276,6 +280,26 @@ def test_late_rows_of_other_families_come_back(run, family):
     late = {3} if family == "aggregate" else {3, 26}
     assert {row["id"] for row in run.found(run.behind)} == late
     assert handle.metrics()["late"] == len(late)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("output", ["answers", "changes"])
+def test_a_window_with_several_best_objects_is_counted_once(run, output):
+    """As many windows as one process answers; all objects of a window have one score."""
+    query = sb.IncompleteTopK(
+        k=1, size="10 seconds", every="5 seconds", object="id", stream="'x'", value="s", streams=["x"], bounds=(0, 9),
+        ties="rank", partition_by=["g"],
+    )  # fmt: skip
+    rows = [(second * SECOND, 1.0, second, "ab"[second % 2]) for second in range(1, 40)]
+    run.add(rows[:20], rows[20:])
+    handle = run.start(query, output=output)
+    handle.finish()
+    found = sb.replay(query, table(rows), time="ts", id="id").to_pylist()
+    windows = {(row["time"], row["g"]) for row in found}
+    assert len(found) > 2 * len(windows)
+    assert handle.metrics()["windows"] == len(windows)
+    columns = set(run.spark.read.parquet(str(run.sink)).columns) if output == "answers" else set()
+    assert not any(name.startswith("__") for name in columns)
 
 
 def test_a_late_row_stops_a_stream_that_refuses_them(spark, run):

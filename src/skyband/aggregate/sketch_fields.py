@@ -19,6 +19,7 @@ _UNFIT = {
     "having": (None, "a condition needs the exact total of a key"),
     "others": (False, "the total of the other keys follows from exact totals only"),
     "share": (False, "a share needs an exact total"),
+    "max_keys": (None, "its counters are limited already, and keys without a counter are not counted"),
     "half_life": (None, "bounds of weights that decay are not those of the error"),
 }
 

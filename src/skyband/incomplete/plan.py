@@ -55,6 +55,11 @@ class IncompletePlan(ShardPlan):
     delay: int = 0  # lag of the watermark behind the newest row, in microseconds
 
     @property
+    def shares_ranks(self) -> bool:
+        """Whether several objects can have rank 1."""
+        return any(query.ties == "rank" for query in self.queries)
+
+    @property
     def method_name(self) -> str:
         """The algorithm, schedule or method that answers the queries, for metrics."""
         return ", ".join(sorted({query.method for query in self.queries}))

@@ -127,7 +127,12 @@ def different_past(names: Iterable[str]) -> InvalidInputError:
 
 
 def refuse_without_past(plan: LocalPlan, past: Mapping[str, int]) -> None:
-    """Reject windows that are emitted more than once: those that ended before were not emitted for these queries."""
+    """Reject windows of rows, and those that are emitted more than once: earlier ones were not for these queries."""
+    if past and plan.plan.axis == "count":
+        raise UnsupportedError(
+            f"since is not supported for query {next(iter(past))!r}: it has count windows, whose bounds are numbers of "
+            "rows, and since is a time. Omit since, or use windows over event time."
+        )
     if past and not plan.plan.emission.is_once:
         raise UnsupportedError(
             f"since is not supported for query {next(iter(past))!r} in a stream with early or corrected answers: "

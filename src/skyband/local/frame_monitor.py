@@ -216,10 +216,8 @@ class FrameMonitorBase(MonitorBase[Q, pa.Table]):
                         self._shards[number] = type(shards[number]).resume(plan.plan, number, blob, kept)
                 raise
             answers = [(shard.number, plan.first_end(table), table) for table in found if table.num_rows]
-            merged = list(plan.merged(answers))
-            # A family that merges the answers of shards counts windows here.
-            windows = tally.windows or sum(int(pc.sum(pc.equal(table["rank"], 1)).as_py() or 0) for table in merged)
-            counts.add_step(tally._replace(windows=windows))
+            merged = list(plan.merged(answers, counts))  # counts windows, if the answers of shards are merged
+            counts.add_step(tally, with_windows=not plan.plan.compares_merged)
             held[shard.number] = tally.candidates
             pending += merged
         self._plan, self._shards, self._held = plan, shards, held

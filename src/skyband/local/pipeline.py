@@ -196,9 +196,16 @@ class LocalPlan:
             shard = kind(self.plan, number, segments_of_new())
             shard.past = known
             if stored:
-                shard.newest, shard.joining = newest, [query.name for query in self.plan.queries]
+                shard.newest, shard.joining = newest, self._names_of(number)
             found.append(shard)
         return found
+
+    def _names_of(self, number: int) -> list[str]:
+        """Return the names of the queries that a shard answers."""
+        plan, queries = self.plan, self.plan.queries
+        if plan.has_shards_by_scan:
+            queries = [queries[place] for place in plan.scans[number // plan.shards].places]
+        return [query.name for query in queries]
 
     def bounded(self, projected: Iterable[pa.Table], counts: Counts) -> Iterator[pa.Table]:
         """Answer every window of a bounded input. No row is late, whatever the order of rows and tables."""

@@ -66,6 +66,11 @@ class ShardPlan:
         return False
 
     @property
+    def shares_ranks(self) -> bool:
+        """Whether several rows of a merged window can have rank 1."""
+        return False
+
+    @property
     def has_whole(self) -> bool:
         """Whether all windows of bounded rows can be answered in one pass, if the family has one."""
         return True

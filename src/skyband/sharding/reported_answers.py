@@ -20,11 +20,15 @@ from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.change_feed import ChangeFeed
 from skyband.kernels.stream import Ints
 from skyband.queries.answer_schema import CHANGE_COLUMNS, OLD_SCORE
+from skyband.queries.families import FAMILIES
 from skyband.sharding.pipeline import in_shape
 from skyband.sharding.plan import ShardPlan
+from skyband.sharding.rows import group_rows
 from skyband.windows import ALWAYS, NEVER
 
-__all__ = ["KNOWN", "REACHED", "ReportedAnswers", "compared", "wanted_rows", "windows_in"]
+__all__ = ["FIRST", "KNOWN", "REACHED", "ReportedAnswers", "compared", "first_rows", "wanted_rows", "windows_in"]
+
+FIRST = "__skyband_first"  # whether a merged row is counted as a window
 
 KNOWN = "__skyband_known"  # whether the row was sent before
 REACHED = "__skyband_reached"  # the position that time has reached
@@ -161,11 +165,22 @@ def wanted_rows(plan: ShardPlan, merged: pa.Table) -> pa.Table:
 
 def windows_in(plan: ShardPlan, merged: Iterable[pa.Table]) -> int:
     """Count the windows of merged rows."""
-    first = (pc.equal(table["rank"], 1) for table in merged)
-    if plan.output == "answers":
-        return sum(int(pc.sum(found).as_py() or 0) for found in first)
-    answers = (pc.and_(found, pc.is_null(table["change"])) for found, table in zip(first, merged, strict=True))
-    return sum(int(pc.sum(found).as_py() or 0) for found in answers)
+    return sum(int(pc.sum(first_rows(plan, table)).as_py() or 0) for table in merged)
+
+
+def first_rows(plan: ShardPlan, merged: pa.Table) -> pa.ChunkedArray | pa.Array:
+    """Return which merged rows are counted, one for each window; not those of changes."""
+    found = pc.equal(merged["rank"], 1)
+    if plan.output != "answers":
+        found = pc.and_(found, pc.is_null(merged["change"]))
+    if not plan.shares_ranks:
+        return found
+    best = np.flatnonzero(one(found).to_numpy(zero_copy_only=False))
+    names = ["query", *getattr(plan, "group_columns", ()), FAMILIES[plan.family].answers.moment]
+    windows = group_rows(merged.select(names).take(pa.array(best)), names).codes
+    first = np.zeros(merged.num_rows, bool)
+    first[best[np.unique(windows, return_index=True)[1]]] = True
+    return pa.array(first)
 
 
 def compared(

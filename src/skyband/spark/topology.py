@@ -5,7 +5,7 @@ A family subclasses `SparkPlan` in its `spark.py`, and defines there how rows ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, ClassVar
@@ -18,9 +18,10 @@ from pyspark.sql import types as st
 from skyband.kernels.stream import Ints
 from skyband.queries.answer_schema import CHANGE_COLUMNS, OLD_SCORE
 from skyband.sharding.envelope import Envelope
-from skyband.sharding.pipeline import ShardPipeline
-from skyband.sharding.plan import source_columns
+from skyband.sharding.pipeline import LocalAnswers, ShardPipeline
+from skyband.sharding.plan import ShardPlan, source_columns
 from skyband.sharding.projection import ProjectionRequest
+from skyband.sharding.reported_answers import FIRST, first_rows
 from skyband.spark.control import control_envelopes
 from skyband.spark.envelope_columns import ENVELOPE_NAMES
 from skyband.spark.inputs import Scan
@@ -110,7 +111,8 @@ class SparkPlan:
 
     def merger(self, kinds: pa.Schema) -> Task:
         """Return the task that merges the answers of all shards. Its input is all answers of a micro-batch."""
-        return merge_answers(partial(self.pipeline.merge, self.plan), kinds, in_order=not self.rows.isStreaming)
+        merge = _with_first_rows if self.plan.shares_ranks else _merged
+        return merge_answers(partial(merge, self.pipeline, self.plan), kinds, in_order=not self.rows.isStreaming)
 
     @property
     def merge_order(self) -> list[Column]:
@@ -185,16 +187,19 @@ class SparkPlan:
         when they receive them, other shards by their timer. One micro-batch therefore contains all answers for a
         window, and merging needs no state.
         """
-        merge = self.merger(arrow_schema(self.answers))
+        merge, kinds = self.merger(arrow_schema(self.answers)), self.answers
         is_answer = sf.lit(True) if self.plan.output == "answers" else sf.col("change").isNull()
-        windows = sf.count(sf.when((sf.col("rank") == 1) & is_answer, 1)).alias("windows")
+        is_first = (sf.col("rank") == 1) & is_answer
+        if self.plan.shares_ranks:
+            is_first, kinds = sf.col(FIRST), st.StructType([*kinds.fields, st.StructField(FIRST, st.BooleanType())])
+        windows = sf.count(sf.when(is_first, 1)).alias("windows")
         if not local.isStreaming:
-            found = local.repartition(1).sortWithinPartitions(*self.merge_order).mapInArrow(merge, self.answers)
+            found = local.repartition(1).sortWithinPartitions(*self.merge_order).mapInArrow(merge, kinds)
             return self._wanted(found if counted is None else found.observe(counted.answered, windows))
         newest = sf.max("newest").alias("newest")
         counts = (*self.counts, *(["unknown_deletes"] if self.plan.counts_deletes else []))
         local = local.observe("skyband_held", *sums(*counts), newest, *shard_sizes(self.plan.units))
-        found = local.select("answers", "unit").repartition(1).mapInArrow(merge, self.answers)
+        found = local.select("answers", "unit").repartition(1).mapInArrow(merge, kinds)
         by_count = isinstance(self.answers[self.moment].dataType, st.LongType)
         last = sf.col(self.moment) if by_count else sf.unix_micros(sf.col(self.moment).cast("timestamp"))
         is_counted = ~is_answer if self.plan.output == "changes" else is_answer
@@ -203,6 +208,7 @@ class SparkPlan:
 
     def _wanted(self, found: DataFrame) -> DataFrame:
         """Return merged answers without those that were needed only for counting."""
+        found = found.drop(FIRST) if self.plan.shares_ranks else found
         return found.where(sf.col("change").isNotNull()) if self.plan.output == "changes" else found
 
     def _stream(self, envelopes: DataFrame, keys: Mapping[int, int], control: str | None) -> DataFrame:
@@ -240,6 +246,18 @@ def without_changes(answers: st.StructType) -> list[tuple[str, st.DataType]]:
     """Return the columns of answers without those of a change feed, which a restart may add or remove."""
     added = {column.name for column in (*CHANGE_COLUMNS, OLD_SCORE)}
     return [(field.name, field.dataType) for field in answers.fields if field.name not in added]
+
+
+def _merged(pipeline: ShardPipeline, plan: ShardPlan, answers: LocalAnswers, kinds: pa.Schema) -> Iterator[pa.Table]:
+    return pipeline.merge(plan, answers, kinds)
+
+
+def _with_first_rows(
+    pipeline: ShardPipeline, plan: ShardPlan, answers: LocalAnswers, kinds: pa.Schema
+) -> Iterator[pa.Table]:
+    """Merge answers, and add the column with the row of a window that is counted."""
+    for table in pipeline.merge(plan, answers, kinds):
+        yield table.append_column(FIRST, first_rows(plan, table))
 
 
 def sums(*names: str) -> list[Column]:
