@@ -123,3 +123,18 @@ def test_once_on_a_terminal(tmp_path, rows):
     assert "rows held at the end" in text
     assert "Traceback" not in text
     assert not re.search(r"\bWARN\b|org\.apache", text)
+
+
+def test_rows_of_which_none_can_be_ranked(tmp_path):
+    """Another column as the time; an exit code of 0 would call the empty answer right."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("day,price\nmonday,1\ntuesday,2\n")
+    (tmp_path / "work.yaml").write_text(
+        "streams: {t: {path: in, format: csv, time: day}}\n"
+        "queries: [{name: q, k: 1, size: 1 hour, by: price}]\nsinks: [{type: jsonl, path: out}]\n"
+    )
+    done = skyband("run", "work.yaml", "--local", "--once", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "skyband: stream 't': none of its 2 rows has a time and a score" in done.stderr
+    (tmp_path / "in" / "a.csv").write_text("day,price\nmonday,1\n2024-01-01 00:00:00,2\n")
+    assert skyband("run", "work.yaml", "--local", "--once", cwd=tmp_path).returncode == 0

@@ -160,6 +160,16 @@ def _page(file: WorkloadFile, options: PageOptions, mode: Mode) -> Page:
     return Page(file, options, changeable=mode == "stream")
 
 
+def _refuse_unusable(metrics: dict[str, dict[str, Any]]) -> None:
+    """Raise an error for a stream that has rows, and none with a time and a score: its answers are not what was meant."""
+    for name, one in metrics.items():
+        if one["rows"] and one.get("dropped_null") == one["rows"]:
+            raise PipelineError(
+                f"stream {name!r}: none of its {one['rows']:,} rows has a time and a score, so there are no answers. "
+                "Check that time and by are the right columns and that their values can be read as times and numbers."
+            )
+
+
 class _ShownJob:
     """A job with its outputs: live view or lines, metrics endpoint, dashboard."""
 
@@ -244,6 +254,8 @@ class _ShownJob:
             talk.print(self._summary(running.metrics()), soft_wrap=True)
         if not ended and not self._readers_gone():
             talk.print(self._how_to_resume(command), soft_wrap=True)  # unwrapped, so that it can be copied
+        if ended and self._mode == "once":
+            _refuse_unusable(running.metrics())
         return INTERRUPTED if self._signals.requested.is_set() and not ended else 0
 
     @staticmethod
