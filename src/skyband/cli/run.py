@@ -161,7 +161,7 @@ def _page(file: WorkloadFile, options: PageOptions, mode: Mode) -> Page:
 
 
 def _refuse_unusable(metrics: dict[str, dict[str, Any]]) -> None:
-    """Raise an error for a stream that has rows, and none with a time and a score: its answers are not what was meant."""
+    """Raise an error for a stream that has rows, and none with a time and a score: its answers are not those meant."""
     for name, one in metrics.items():
         if one["rows"] and one.get("dropped_null") == one["rows"]:
             raise PipelineError(
