@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import threading
 import time
@@ -181,8 +180,9 @@ class Stage:
         while not self._ending.wait(0.1):
             if self.driver.is_alive():
                 continue
-            code, last = self.driver.process.returncode, self.driver.told().splitlines()[-1:]
-            self.codes.append((self.seconds(), code, *last))
+            code = self.driver.process.returncode
+            said = [line for line in self.driver.told().splitlines() if line.startswith("skyband: ")]
+            self.codes.append((self.seconds(), code, *said[-1:]))
             for pid in self.driver.members():  # Java below a driver that was killed ends a little later
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -194,14 +194,9 @@ class Stage:
         return [code for _, code, *_ in self.codes[-4:]] == [2, 2, 2, 2]
 
     def unexpected(self):
-        """What the run said or returned that it must not."""
-        found = [one for one in self.codes if one[1] not in CODES]
-        return found + [line for line in self.log().splitlines() if re.match(r"Traceback|\S*Error: ", line)]
-
-    def log(self):
-        text = self.driver.log.read_text(errors="replace")
-        assert PASSWORD not in text
-        return text
+        """Ends that no fault explains, or of which the run did not tell the reason."""
+        assert PASSWORD not in self.driver.log.read_text(errors="replace")
+        return [one for one in self.codes if one[1] not in CODES or (one[1] != -9 and len(one) == 2)]
 
 
 def python_workers(cluster):
