@@ -261,7 +261,7 @@ def table_of(
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import csv, parquet  # noqa: PLC0415
 
-    from skyband.connectors.arrow.batches import in_memory  # noqa: PLC0415
+    from skyband.connectors.arrow.batches import parsed_csv  # noqa: PLC0415
 
     if kind == "parquet":
         with parquet.ParquetFile(file) as opened:
@@ -278,13 +278,13 @@ def table_of(
             )
         names_ = dict.fromkeys(name for row in rows for name in row)  # keys can differ between rows
         return pa.table({name: _column([row.get(name) for row in rows]) for name in names_})
-    return csv.read_csv(
-        in_memory(block),
-        read_options=csv.ReadOptions(block_size=2 * max(BLOCK, len(block)), column_names=names, use_threads=False),
-        parse_options=csv.ParseOptions(
-            delimiter=options.get("sep", ","), newlines_in_values=True, invalid_row_handler=lambda row: "skip"
-        ),
-        convert_options=csv.ConvertOptions(timestamp_parsers=["never"]),
+    return parsed_csv(
+        block,
+        csv.ReadOptions(block_size=2 * max(BLOCK, len(block)), column_names=names, use_threads=False),
+        csv.ConvertOptions(timestamp_parsers=["never"]),
+        lambda row: "skip",
+        delimiter=options.get("sep", ","),
+        newlines_in_values=True,
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import pyarrow as pa
+import pyarrow.csv as pcsv
 
 from skyband.connectors.arrow.paths import on_spark
 from skyband.connectors.arrow.splits import Split
@@ -25,6 +26,7 @@ __all__ = [
     "letters",
     "line_blocks",
     "opened",
+    "parsed_csv",
 ]
 
 _BLOCK = 1 << 24  # bytes that are parsed at a time
@@ -133,6 +135,30 @@ def in_memory(block: bytes) -> pa.BufferReader:
     stream = pa.BufferOutputStream()
     stream.write(block)
     return pa.BufferReader(stream.getvalue())
+
+
+def parsed_csv(
+    block: bytes,
+    read: pcsv.ReadOptions,
+    convert: pcsv.ConvertOptions | None,
+    skip: Callable[[Any], str],
+    **parse: Any,
+) -> pa.Table:
+    r"""Parse bytes as CSV. `skip` is called for each row with another number of cells.
+
+    Arrow's threads may release the function when Python exits, which ends the process as in `in_memory`. So they get it
+    only if there is such a row.
+
+    >>> rows = []
+    >>> parsed_csv(b"a,b\n1,2\n3\n", pcsv.ReadOptions(), None, lambda row: rows.append(row.text) or "skip").num_rows
+    1
+    >>> rows
+    ['3']
+    """
+    try:
+        return pcsv.read_csv(in_memory(block), read, pcsv.ParseOptions(**parse), convert)
+    except pa.ArrowInvalid:
+        return pcsv.read_csv(in_memory(block), read, pcsv.ParseOptions(**parse, invalid_row_handler=skip), convert)
 
 
 def opened(file: Path) -> Any:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from skyband.connectors.arrow.batches import FileRows, in_memory, letters, line_blocks, opened
+from skyband.connectors.arrow.batches import FileRows, in_memory, letters, line_blocks, opened, parsed_csv
 from skyband.connectors.arrow.cells import ColumnTypes, UncertainError, converted, is_supported
 from skyband.connectors.arrow.paths import on_spark, option
 from skyband.connectors.arrow.splits import Split
@@ -169,13 +169,15 @@ class CsvFiles:
             return "skip"
 
         try:
-            table = pcsv.read_csv(
-                in_memory(lines),
+            table = parsed_csv(
+                lines,
                 pcsv.ReadOptions(column_names=names, block_size=len(lines) + 1, use_threads=False),
-                pcsv.ParseOptions(delimiter=self._separator, double_quote=False, invalid_row_handler=skip),
                 pcsv.ConvertOptions(
                     column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
                 ),
+                skip,
+                delimiter=self._separator,
+                double_quote=False,
             )
         except pa.ArrowInvalid as error:
             raise on_spark(self._name, f"the content of {str(file)!r} ({str(error).partition(chr(10))[0]})") from None
