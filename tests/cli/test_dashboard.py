@@ -91,7 +91,7 @@ def test_it_never_meets_spark(folder):
     [
         (
             ["page", "--answers", "nowhere"],
-            "such as the path of a parquet sink, or of a Delta or Iceberg table, got 'nowhere'.",
+            "of a Delta or Iceberg table, got 'nowhere'.",
         ),
         (["page", "--answers", "answers", "--at", "port"], "--at must be a port such as 8765 or an address"),
         (["page", "--answers", "answers", "--at", "127.0.0.1:70000"], "got '127.0.0.1:70000'. Nothing was started."),
