@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field
 
 from skyband.connectors.alert_conditions import wrong_conditions
+from skyband.connectors.http_errors import transient_reason
 from skyband.connectors.secrets import SecretsRule, shown_address
 from skyband.connectors.section import Wrong
 from skyband.connectors.server import GivenUpError, Patience, ServerSink
@@ -174,7 +175,7 @@ class Webhook(_Alerts):
 
     def _attempt(self, work: Callable[[], None]) -> None:
         try:
-            self._patience.attempt(work, _transient)
+            self._patience.attempt(work, transient_reason)
         except GivenUpError as error:
             raise self._failed(str(error)) from None
         except urllib.error.HTTPError as error:
@@ -185,14 +186,3 @@ class Webhook(_Alerts):
             f"alerts of stream {self._stream!r} cannot be sent to {shown_address(self._url)} ({why}). The stream "
             "stopped; no alert is lost. Make the receiver accept them and run it again."
         )
-
-
-def _transient(error: Exception) -> str | None:
-    """Return why an error may pass; None if the receiver rejects the request."""
-    if isinstance(error, urllib.error.HTTPError):
-        return f"status {error.code}" if error.code >= 500 or error.code in (408, 425, 429) else None
-    if isinstance(error, OSError):  # no connection, reset, timeout, or a name that cannot be resolved
-        return str(getattr(error, "reason", error)) or type(error).__name__
-    import http.client
-
-    return type(error).__name__ if isinstance(error, http.client.HTTPException) else None

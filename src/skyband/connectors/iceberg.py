@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -19,9 +19,35 @@ if TYPE_CHECKING:
     from skyband.connectors.iceberg_writer import IcebergWriter
     from skyband.sharding.delivery import Opening
 
-__all__ = ["IcebergSink", "absolute_catalog", "catalog_rules"]
+__all__ = ["CatalogAddress", "CatalogName", "CatalogOptions", "IcebergSink", "absolute_catalog", "catalog_rules"]
 
 _SQLITE = "sqlite:///"
+
+
+CatalogAddress = Annotated[
+    Text,
+    Field(
+        repr=False,
+        description="The address of the catalog: sqlite:///FILE or postgresql://… for a database, http://… or "
+        "https://… for a REST catalog. A password in it must come from the environment.",
+        examples=["sqlite:///catalog.db", "https://catalog.example"],
+    ),
+]
+CatalogName = Annotated[
+    Text | None,
+    Field(
+        description="The name of the catalog, which is part of a table's name in a database. Default: default.",
+        examples=["default"],
+    ),
+]
+CatalogOptions = Annotated[
+    dict[str, Scalar],
+    Field(
+        repr=False,
+        description="Properties of pyiceberg's catalog and file system. Secrets must come from the environment.",
+        examples=[{"s3.region": "eu-central-1"}],
+    ),
+]
 
 
 class IcebergSink(SinkModel):
@@ -44,29 +70,15 @@ class IcebergSink(SinkModel):
         "not exist.",
         examples=["sales.answers", "sales.{stream}"],
     )
-    catalog: Text = Field(
-        repr=False,
-        description="The address of the catalog: sqlite:///FILE or postgresql://… for a database, http://… or "
-        "https://… for a REST catalog. A password in it must come from the environment.",
-        examples=["sqlite:///catalog.db", "https://catalog.example"],
-    )
-    catalog_name: Text | None = Field(
-        default=None,
-        description="The name of the catalog, which is part of a table's name in a database. Default: default.",
-        examples=["default"],
-    )
+    catalog: CatalogAddress
+    catalog_name: CatalogName = None
     warehouse: Text | None = Field(
         default=None,
         description="The folder or address in which a catalog in a database creates tables. Relative to the folder of "
         "the workload file. A REST catalog may ignore it.",
         examples=["warehouse", "s3://bucket/warehouse"],
     )
-    options: dict[str, Scalar] = Field(
-        default={},
-        repr=False,
-        description="Properties of pyiceberg's catalog and file system. Secrets must come from the environment.",
-        examples=[{"s3.region": "eu-central-1"}],
-    )
+    options: CatalogOptions = Field(default={})
     retry: Gap | None = Field(
         default=None,
         description="How long to retry a commit while the catalog or storage is unavailable, before the stream stops. "

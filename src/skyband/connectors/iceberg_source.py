@@ -10,12 +10,18 @@ from pydantic import Field
 
 from skyband.connectors.delta_source import OF_FILES
 from skyband.connectors.files import FilesSource
-from skyband.connectors.iceberg import absolute_catalog, catalog_rules
+from skyband.connectors.iceberg import (
+    CatalogAddress,
+    CatalogName,
+    CatalogOptions,
+    absolute_catalog,
+    catalog_rules,
+)
 from skyband.connectors.kinds import Schema, absent
 from skyband.connectors.secrets import SecretsRule, shown_address
 from skyband.connectors.section import Wrong
 from skyband.connectors.source import ParsedSource
-from skyband.connectors.values import Scalar, Text
+from skyband.connectors.values import Text
 from skyband.paths import absolute, has_scheme
 
 __all__ = ["IcebergSource"]
@@ -43,29 +49,15 @@ class IcebergSource(FilesSource):
 
     source: Literal["iceberg"] = Field(default="iceberg", description="the rows of an Iceberg table")  # type: ignore[assignment]
     table: Text = Field(description="The table, with its namespace.", examples=["sales.trades"])
-    catalog: Text = Field(
-        repr=False,
-        description="The address of the catalog: sqlite:///FILE or postgresql://… for a database, http://… or "
-        "https://… for a REST catalog. A password in it must come from the environment.",
-        examples=["sqlite:///catalog.db", "https://catalog.example"],
-    )
-    catalog_name: Text | None = Field(
-        default=None,
-        description="The name of the catalog, which is part of a table's name in a database. Default: default.",
-        examples=["default"],
-    )
+    catalog: CatalogAddress
+    catalog_name: CatalogName = None
     warehouse: Text | None = Field(
         default=None,
         description="The name of the warehouse, if a REST catalog needs one. A folder is relative to the folder of the "
         "workload file.",
         examples=["warehouse", "s3://bucket/warehouse"],
     )
-    options: dict[str, Scalar] = Field(
-        default={},
-        repr=False,
-        description="Properties of pyiceberg's catalog and file system. Secrets must come from the environment.",
-        examples=[{"s3.region": "eu-central-1"}],
-    )
+    options: CatalogOptions = Field(default={})
     snapshot: int | None = Field(
         default=None,
         ge=1,

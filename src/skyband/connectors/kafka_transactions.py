@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.connectors.table_writer import Committed, signature
+from skyband.connectors.table_writer import Committed, CommittedBatches, signature
 from skyband.errors import InvalidInputError, MissingDependencyError, PipelineError, SkybandError, UnsupportedError
 from skyband.queries import Query
 from skyband.spark.spark_errors import first_line
@@ -35,7 +35,7 @@ _STOPPED = "The stream stopped; no answers are lost. Correct the problem and run
 Messages = Callable[[pa.Table], Sequence[tuple[str, str]]]
 
 
-class TransactionalTopic:
+class TransactionalTopic(CommittedBatches):
     """Sends each answer as one message, exactly once. It is both a server and an output folder of `sharding.delivery`.
 
     Parameters
@@ -108,17 +108,6 @@ class TransactionalTopic:
         """Send the answers of a micro-batch in one transaction, unless they are committed already."""
         if rows.num_rows:
             self._guarded(lambda: self._take(batch, rows))
-
-    def holds_rows(self) -> bool:
-        """Whether this stream has sent answers."""
-        return bool(self.files())
-
-    def files(self) -> list[Path]:
-        """Return one name with the number of the last micro-batch, if there is one."""
-        if self._committed is None:
-            self.reach()
-        batch = Committed().batch if self._committed is None else self._committed.batch
-        return [self.folder / f"{self._key}-{batch:08}"] if batch >= 0 else []
 
     def clear(self) -> None:
         """Forget the numbers of micro-batches; messages cannot be removed."""

@@ -9,6 +9,7 @@ import urllib.request
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from skyband.connectors.http_errors import transient_reason
 from skyband.connectors.secrets import shown_address
 from skyband.connectors.server import GivenUpError, Patience
 from skyband.errors import InvalidInputError, PipelineError
@@ -105,7 +106,7 @@ class Registry:
                 raise
 
         try:
-            data = self._patience.attempt(fetch, _transient)
+            data = self._patience.attempt(fetch, transient_reason)
         except GivenUpError as error:
             raise PipelineError(
                 f"the schema registry {self._shown} is unavailable ({error}). The stream stopped, because records "
@@ -137,14 +138,3 @@ class Registry:
             f"{self._shown} is not a schema registry with the API of Confluent's ({why}), so records cannot be "
             "decoded. Correct the address registry:, with its path."
         )
-
-
-def _transient(error: Exception) -> str | None:
-    """Return why an error may pass; None if the registry rejects the request."""
-    if isinstance(error, urllib.error.HTTPError):
-        return f"status {error.code}" if error.code >= 500 or error.code in (408, 425, 429) else None
-    if isinstance(error, OSError):  # no connection, reset, timeout, or a name that cannot be resolved
-        return str(getattr(error, "reason", error)) or type(error).__name__
-    import http.client
-
-    return type(error).__name__ if isinstance(error, http.client.HTTPException) else None

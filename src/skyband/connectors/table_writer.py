@@ -29,7 +29,7 @@ from skyband.queries import Query
 from skyband.sharding.delivery import TaskFile
 from skyband.sharding.emission import marks_in
 
-__all__ = ["Committed", "TableWriter", "signature"]
+__all__ = ["Committed", "CommittedBatches", "TableWriter", "signature"]
 
 
 class Committed(NamedTuple):
@@ -40,7 +40,30 @@ class Committed(NamedTuple):
     queries: frozenset[str] = frozenset()  # the queries whose answers are in that micro-batch, as `signature` returns
 
 
-class TableWriter(ABC):
+class CommittedBatches(ABC):
+    """An output folder of `sharding.delivery` whose files are one name: that of the last committed micro-batch."""
+
+    folder: Path
+    _key: str
+    _committed: Committed | None
+
+    @abstractmethod
+    def reach(self) -> None:
+        """Read what is stored about the stream."""
+
+    def holds_rows(self) -> bool:
+        """Whether there are answers of this stream."""
+        return bool(self.files())
+
+    def files(self) -> list[Path]:
+        """Return one name with the number of the last micro-batch, if there is one."""
+        if self._committed is None:
+            self.reach()
+        batch = Committed().batch if self._committed is None else self._committed.batch
+        return [self.folder / f"{self._key}-{batch:08}"] if batch >= 0 else []
+
+
+class TableWriter(CommittedBatches):
     """Writes the answers of a stream to a table. It is both a server and an output folder of `sharding.delivery`.
 
     Parameters
@@ -182,17 +205,6 @@ class TableWriter(ABC):
         except Exception as error:
             raise InvalidInputError(f"{self._where} cannot be written to: {cause_of(error)}. {_STOPPED}") from error
 
-    def holds_rows(self) -> bool:
-        """Whether the table contains answers of this stream."""
-        return bool(self.files())
-
-    def files(self) -> list[Path]:
-        """Return one name with the number of the last micro-batch, if there is one."""
-        if self._committed is None:
-            self.reach()
-        batch = Committed().batch if self._committed is None else self._committed.batch
-        return [self.folder / f"{self._key}-{batch:08}"] if batch >= 0 else []
-
     def clear(self) -> None:
         """Remove the answers of these queries, if this stream has written any."""
 
@@ -210,7 +222,7 @@ class TableWriter(ABC):
         """Stop retrying."""
         self._patience.end()
 
-    def close(self) -> None:  # noqa: B027 - no connection is open between two commits
+    def close(self) -> None:
         """Do nothing."""
 
     def _take_files(self, batch: int, files: Sequence[TaskFile]) -> None:

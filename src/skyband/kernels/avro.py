@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from skyband.kernels._jit import inner_kernel, kernel
+from skyband.kernels.little_endian import read_little
 
 __all__ = ["PROBLEMS", "decode", "gather", "read_decimals"]
 
@@ -50,14 +51,6 @@ def _varint(data: Any, at: int, end: int) -> Any:
             return np.int64(word >> np.uint64(1)) ^ -np.int64(word & np.uint64(1)), at
         shift += np.uint64(7)
     return np.int64(0), -_SHORT
-
-
-@inner_kernel
-def _little(data: Any, at: int, size: int) -> Any:
-    word = np.uint64(0)
-    for place in range(size):
-        word |= np.uint64(data[at + place]) << np.uint64(8 * place)
-    return np.int64(word)
 
 
 @inner_kernel
@@ -131,9 +124,9 @@ def _record(  # noqa: PLR0911 - a problem ends it
                     values[column, row] = at
                     sizes[column, row] = first
                 elif operation == WIDE:
-                    values[column, row] = _widened(_little(data, at, 4))
+                    values[column, row] = _widened(read_little(data, at, 4))
                 else:
-                    values[column, row] = _little(data, at, first)
+                    values[column, row] = read_little(data, at, first)
             at += first
         elif operation == NULL:
             pass

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from skyband.kernels._jit import inner_kernel, kernel
+from skyband.kernels.little_endian import read_little
 
 __all__ = ["HEADER_PROBLEMS", "OUT_OF_RANGE", "PROBLEMS", "decode_messages", "find_headers"]
 
@@ -57,14 +58,6 @@ def _varint(data: Any, at: int, end: int) -> Any:
             return np.int64(word), at
         shift += np.uint64(7)
     return np.int64(0), -_SHORT
-
-
-@inner_kernel
-def _little(data: Any, at: int, size: int) -> Any:
-    word = np.uint64(0)
-    for place in range(size):
-        word |= np.uint64(data[at + place]) << np.uint64(8 * place)
-    return np.int64(word)
 
 
 @inner_kernel
@@ -150,7 +143,7 @@ def _message(  # noqa: PLR0911 - a problem ends it
             size = 8 if wire == 1 else 4
             if size > limit - at:
                 return -_SHORT
-            word = _little(data, at, size)
+            word = read_little(data, at, size)
             at += size
         elif wire == 2:
             size, at = _varint(data, at, limit)

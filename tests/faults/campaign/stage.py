@@ -117,6 +117,7 @@ class Stage:
         self.variables = {"DATABASE_URL": self.postgres.url(), "CACHE_URL": self.redis.url()}
         self.driver = Driver(self.file, SPARK_LOCAL_IP="127.0.0.1", **self.variables)
         self.began = time.monotonic()
+        self.extra, self.numbers = [], 0  # queries that joined while it ran, and how many ever did
         self.codes = []  # of each end: seconds since the beginning, exit code, last line
         self._ending = threading.Event()
         self._watcher = threading.Thread(target=self._start_again, daemon=True)

@@ -36,7 +36,6 @@ pytestmark = [
 def test_a_campaign_of_faults(tmp_path, tally):
     source = random.Random(SEED)
     stage = Stage(tmp_path)
-    stage.extra, stage.numbers = [], 0
     timeline = []
     try:
         stage.begin()
