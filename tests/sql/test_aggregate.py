@@ -13,6 +13,7 @@ from tests.sql.strategies import aggregate_queries
 
 ANY_TEXT = st.text(min_size=1).filter(str.strip)
 PAGES = {"k": 5, "size": "30 minutes", "slide": "5 minutes", "key": "page_id", "aggregate": "count"}
+BY_COUNTRY = {"partition_by": ["country"], "size": 500, "slide": 9}
 LATEST_DELETE = {"aggregate": "latest", "value": "delete", "key": "delete"}
 CQL = "FROM clicks [RANGE 30 MINUTES SLIDE 5 MINUTES]"
 RANKED = "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end"
@@ -83,6 +84,8 @@ def test_flink_says_every_time_window(query):
             "TOPK count(user), 5 WHERE bot = 0 BY KEY page_id PARTITION BY country OVER 500 ROWS EVERY 9 ROWS",
             {"value": "user", "where": "bot = 0", "partition_by": ["country"], "size": 500, "slide": 9},
         ),
+        ("TOPK count(*), 5 BY page_id PARTITION BY country OVER 500 ROWS EVERY 9 ROWS", BY_COUNTRY),
+        ("TOPK count(*), 5 PARTITION BY country BY page_id OVER 500 ROWS EVERY 9 ROWS", BY_COUNTRY),
         (f"SELECT TOP 5 * {CQL} GROUP BY page_id ORDER BY count(*) DESC", {}),
         (f"SELECT page_id, count(*) clicks {CQL} GROUP BY page_id ORDER BY clicks DESC LIMIT 5", {}),
         (
@@ -140,6 +143,8 @@ def test_a_query_over_arrays_has_no_sql():
         ("TOPK count(*), 5 OVER 1 HOUR", "count(*) ranks keys, but the query has no key"),
         ("TOPK count(*), 5 PARTITION BY page OVER 1 HOUR", "the query has no key"),
         ("TOPK count(*), 5 BY KEY page BY KEY site OVER 1 HOUR", "BY KEY is given twice"),
+        ("TOPK count(*), 5 BY page BY site OVER 1 HOUR", "BY is given twice"),
+        ("TOPK count(*), 5 BY page PARTITION BY site BY day OVER 1 HOUR", "BY is given twice"),
         ("TOPK price, 5 BY KEY page OVER 1 HOUR", "the score 'price' is not an aggregate"),
         ("TOPK 5 BY KEY page OVER 1 HOUR", "no score is an aggregate"),
         ("TOPK sum(a) / sum(b), 5 BY KEY page OVER 1 HOUR", "the score 'sum(a) / sum(b)' is not an aggregate"),

@@ -91,8 +91,18 @@ def _read_where(draft: StatementDraft) -> None:
 
 
 def _read_groups(draft: StatementDraft) -> None:
+    """Parse ``BY`` or ``PARTITION BY``; if an aggregate has both, ``BY`` names the key."""
+    given, bare = draft.aggregation, not draft.cursor.sees("PARTITION")
+    if given.call and given.groups and not given.keys and given.bare != bare:
+        if bare:
+            draft.places["key"] = draft.cursor.place
+            draft.cursor.expect("BY")
+            given.keys = draft.cursor.expressions(STOPS, "the key after BY")
+            return
+        given.keys, draft.places["key"] = given.groups, draft.places.pop("partition_by")
     draft.once("partition_by", "BY")
-    draft.aggregation.bare = not draft.cursor.take("PARTITION")
+    given.bare = bare
+    draft.cursor.take("PARTITION")
     draft.cursor.expect("BY")
     draft.put_groups(draft.cursor.expressions(STOPS, "a group after BY"))
 
