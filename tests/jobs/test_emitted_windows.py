@@ -87,6 +87,27 @@ def test_options_can_be_set_and_removed_between_runs(tmp_path):
     assert whole(final) == wanted(rows[:120])
 
 
+MERGED = """queries:
+  - {type: aggregate, name: sums, k: 2, size: 20 seconds, slide: 5 seconds, key: id % 7, value: s}
+  - {type: aggregate, name: today, k: 2, size: 1 minute, slide: 10 seconds, cumulative: true, key: id % 5,
+     aggregate: count}
+"""
+
+
+def test_late_rows_correct_totals_of_keys(tmp_path):
+    """Runs that stop in between; the last revisions are the answers over all rows, which verify compares."""
+    rows = sorted((row for row in rows_of(4) if row[1] is not None), key=lambda row: row[0])
+    rows = [*rows[20:60], *rows[:20], *rows[60:]]  # 20 rows are late
+    file = file_of(tmp_path, ", allowed_lateness: 1 hour", MERGED)
+    metrics = in_parts(tmp_path, file, rows, (40, 60))
+    assert sum(one["late_used"] for one in metrics) > 0
+    assert sum(one["late"] for one in metrics) == 0
+    assert only(read_answers(tmp_path / "out"), revision=1)
+    found = verify_local(file, "rows", answers=tmp_path / "out")
+    assert found.agrees
+    assert found.difference.compared > 0
+
+
 @pytest.mark.parametrize(
     ("more", "queries", "said"),
     [
@@ -94,6 +115,11 @@ def test_options_can_be_set_and_removed_between_runs(tmp_path):
         (", provisional_every: 1 second", "{type: topk, k: 1, size: 1 minute, by: s}", "only for emit: provisional"),
         (PROVISIONAL, "{type: aggregate, k: 1, size: 1 minute, key: g, value: s}", "not supported for AggregateTopK"),
         (", allowed_lateness: 1 minute", "{type: topk, k: 1, gap: 1 minute, by: s}", "has session windows"),
+        (
+            ", allowed_lateness: 1 minute",
+            "{type: aggregate, k: 1, size: 1 minute, key: g, value: s, having: score < 3}",
+            "could remove all keys",
+        ),
         (", allowed_lateness: -1 minute", "{type: topk, k: 1, size: 1 minute, by: s}", "allowed_lateness"),
     ],
 )

@@ -9,7 +9,7 @@ from skyband.errors import SkybandError
 from skyband.spark import answers
 from tests.oracle import Asked
 from tests.sharding import cases
-from tests.spark.frames import read_stream, write_files
+from tests.spark.frames import read_stream, table, write_files
 from tests.spark.test_streams import Run, split
 
 SECOND = 1_000_000
@@ -96,3 +96,58 @@ def test_unsupported_requests_are_rejected(spark, tmp_path):
     ):
         with pytest.raises(SkybandError, match=said):
             answers(stream, queries, time="ts", watermark="1 second", **options)
+
+
+MERGED = {
+    "aggregate": [
+        sb.AggregateTopK(name="sums", k=2, size="20 seconds", slide="5 seconds", key="id % 7", value="s"),
+        sb.AggregateTopK(
+            name="today", k=3, size="1 minute", slide="10 seconds", cumulative=True, key="id % 7", aggregate="count"
+        ),
+    ],
+    "incomplete": [
+        sb.IncompleteTopK(
+            name="both", k=2, size="20 seconds", every="5 seconds", object="id % 7", stream="stream",
+            streams=["a", "b"], value="least(abs(s), 9)", bounds=(0, 9), occurrences=99, where="s is not null",
+        )
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", ["aggregate", pytest.param("incomplete", marks=pytest.mark.long)])
+def test_merged_answers_are_corrected(run, family):
+    """The last revisions are the answers over all rows at once; all shards answer a window again together."""
+    _, batches = drawn(0)
+    rows = [row for batch in batches for row in batch if row[1] is not None]
+    queries = [
+        type(query)(**{**query.to_dict(), **({"stream": "if(id % 2 = 0, 'a', 'b')"} if family == "incomplete" else {})})
+        for query in MERGED[family]
+    ]
+    counts = []
+    for number, batch in enumerate(batches):
+        run.add(batch)
+        handle = run.start(queries, shards=3, allowed_lateness="1 hour")
+        if number == len(batches) - 1:
+            handle.finish()
+        else:
+            handle.query.processAllAvailable()
+            handle.stop()
+        counts.append(handle.metrics())
+    moment = "window_end" if family == "aggregate" else "time"
+    found, last = run.found(), {}
+    for row in found:
+        window = row["query"], row[moment]
+        last[window] = max(row["revision"], last.get(window, 0))
+    described = ["query", moment, "rank", "key" if family == "aggregate" else "object", "score"]
+    newest = sorted(
+        tuple(row[name] for name in described) for row in found if row["revision"] == last[row["query"], row[moment]]
+    )
+    module = {"aggregate": sb.aggregate, "incomplete": sb.incomplete}[family]
+    whole = module.replay(queries, table([row for batch in batches for row in batch]), time="ts", id="id")
+    want = sorted(tuple(row[name] for name in described) for row in whole.to_pylist())
+    assert [(name, at.timestamp(), *rest) for name, at, *rest in newest] == [
+        (name, at.timestamp(), *rest) for name, at, *rest in want
+    ]
+    assert any(row["revision"] for row in found)
+    assert sum(one["late"] for one in counts) == 0
+    assert 0 < sum(one["late_used"] for one in counts) <= len(rows)

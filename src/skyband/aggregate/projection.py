@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from skyband.aggregate.plan import (
@@ -16,13 +16,14 @@ from skyband.aggregate.plan import (
     scans_of,
 )
 from skyband.aggregate.query import AggregateTopK
-from skyband.errors import InvalidQueryError
+from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.queries.families import FAMILIES
 from skyband.sharding.projection import (
     WHOLE,
     Projection,
     ProjectionRequest,
     answer_fields,
+    refuse_emission,
     refuse_session_changes,
 )
 from skyband.sharding.row_source import HIDDEN, RowSource, plain
@@ -44,6 +45,9 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     """Check the workload against the columns of `source`, and list what is computed from a row."""
     queries = request.workload.queries
     refuse_session_changes(queries, request)
+    refuse_emission(queries, request)
+    if request.emission.lateness:
+        _refuse_vanishing(queries, request)
     at = source.column(source.time(request.time))
     scans = scans_of(queries)
     groups = [_groups(source, scan, queries[scan.places[0]]) for scan in scans]
@@ -74,6 +78,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         refuse_late=request.refuse_late,
         output=request.output,
         old_scores=request.old_scores,
+        emission=request.emission,
     )
     columns: dict[str, Any] = {_TIME: at, **{new: source.column(old) for new, old in returned.items()}, **id_column}
     columns |= {own_name(name): source.column(old) for name, old in own_groups.items()}
@@ -93,6 +98,25 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     shown |= dict(zip(returned, returned_as, strict=True)) | dict(zip(plan.parts, parts, strict=True))
     names = tuple(shown.get(name, name) for name, _ in fields)
     return Projection(columns=columns, plan=plan, fields=fields, names=names, checked=())
+
+
+# Conditions that a key still meets with more rows.
+_LASTING = {("count", ">="), ("count", ">"), ("count_distinct", ">="), ("count_distinct", ">"), ("max", ">="),
+            ("max", ">"), ("min", "<="), ("min", "<")}  # fmt: skip
+
+
+def _refuse_vanishing(queries: Iterable[AggregateTopK], request: ProjectionRequest) -> None:
+    """Reject queries whose windows can lose all keys by a late row: an answer without rows cannot be emitted again."""
+    for query in queries:
+        lasting = all((condition.aggregate, condition.operator) in _LASTING for condition in query.conditions)
+        if query.delete is None and lasting:
+            continue
+        given = f"delete={query.delete!r}" if query.delete is not None else f"having={query.having!r}"
+        raise UnsupportedError(
+            f"{request.emission.features[-1][2]} is not supported for query {query.name!r} with {given}: a late row "
+            "could remove all keys of an answer that has been emitted, and an answer without rows cannot replace it. "
+            "Use a longer watermark; or a condition that more rows cannot break, such as having='count(*) >= 3'."
+        )
 
 
 def _groups(source: RowSource[Any, Any], scan: AggregateScan, query: AggregateTopK) -> dict[str, Any]:

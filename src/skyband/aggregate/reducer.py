@@ -32,7 +32,7 @@ _CHUNK = 1 << 20  # rows per summation step
 
 @dataclass(frozen=True)
 class AggregateNote(Note):
-    """Also contains the position of the first row of each pane, if a query has full_only."""
+    """Also contains the position of the first row of each pane, if a query has full_only or rows may be late."""
 
     pane_ends: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     pane_firsts: Ints = field(default_factory=lambda: np.empty(0, np.int64))
@@ -135,7 +135,7 @@ def _summed(plan: AggregatePlan, scan: int, table: pa.Table, firsts: dict[int, i
         table = table.append_column(ITEM, codes_of(items) if shape.items == "hashes" else items)
         name, counted = None, [ITEM]
     codes, samples = _coded(table, [*plan.groups[scan], *plan.key_fields(scan), *counted], panes)
-    if any(query.full_only for query in shape.queries):
+    if plan.emission.lateness or any(query.full_only for query in shape.queries):
         numbers, places = np.unique(panes, return_inverse=True)
         oldest = np.full(numbers.size, positions.max())
         np.minimum.at(oldest, places, positions)

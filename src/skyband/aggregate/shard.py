@@ -118,6 +118,15 @@ class AggregateShard(Shard):
         self._arrived = table
         return late
 
+    def first_change(self, note: AggregateNote, limit: int) -> int:  # type: ignore[override]  # its own notes
+        """Return the position before the end of the first pane with rows that has not ended at `limit`."""
+        return int(note.pane_ends[note.pane_ends > limit].min(initial=AXIS_LIMIT)) - 1
+
+    def rows_before(self, arrived: Sequence[pa.Table], notes: Sequence[AggregateNote], limit: int) -> int:
+        """Return the number of rows in panes that ended at or before `limit`."""
+        ended = ((table, pane_ends(table, self._panes) <= limit) for table in arrived)
+        return sum(int(numbers_of(table["count"])[behind].sum()) for table, behind in ended)
+
     def begin_queries(self, watermark: int | None) -> None:
         """Determine where the queries of a new shard begin. Those of a resumed one begin when it is loaded."""
         if self.joining:

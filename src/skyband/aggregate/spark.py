@@ -16,7 +16,7 @@ from skyband.kernels.stream import Ints
 from skyband.spark.expressions import Columns, answer_type
 from skyband.spark.late_rows import LateSource, late_source
 from skyband.spark.plan import MOST_SHARDS, Request, StreamInfo, shards_for, watermark_delays
-from skyband.spark.topology import SparkPlan, without_changes
+from skyband.spark.topology import SparkPlan, without_marks
 from skyband.windows import ALWAYS
 
 __all__ = ["draft"]
@@ -71,7 +71,7 @@ def draft(request: Request) -> _AggregateSparkPlan:
         rows=columns.selected(found.columns),
         plan=found.plan,
         answers=answers,
-        types={name: kind.simpleString() for name, kind in without_changes(answers)},
+        types={name: kind.simpleString() for name, kind in without_marks(answers, found.plan)},
         delay=delay,
         watermark_lag=request.watermark_lag(delay),
         final_at_end=request.final_at_end,

@@ -105,8 +105,8 @@ class SourceModel(Kind):
     allowed_lateness: Gap | None = Field(
         default=None,
         description="How far a row may be behind the watermark and still be used. Final windows whose answers it "
-        "changes are emitted again, with a higher number in the column revision. Default: late rows are not used. topk "
-        "only.",
+        "changes are emitted again, with a higher number in the column revision. Default: late rows are not used. Not "
+        "for uncertain queries.",
         examples=["5 minutes"],
     )
     id: Text | None = Field(

@@ -11,7 +11,7 @@ from skyband.incomplete.query import IncompleteTopK, optional_columns
 from skyband.incomplete.reducer import ID, TIME, columns_of
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
-from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest, answer_fields
+from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest, answer_fields, refuse_emission
 from skyband.sharding.row_source import RowSource, plain
 
 __all__ = ["declared", "project", "taken", "with_streams"]
@@ -76,6 +76,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest, stream: Any
     The queries have their streams declared. `stream` names the one that all rows of `source` belong to, if they do.
     """
     queries = request.workload.queries
+    refuse_emission(queries, request)
     scans = scans_of(queries)
     at, identity = source.time_and_id(request.time, request.id)
     columns = {TIME: at, ID: identity}
@@ -105,6 +106,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest, stream: Any
         delay=request.delay,
         output=request.output,
         old_scores=request.old_scores,
+        emission=request.emission,
     )
     own = {
         "time": source.kind_of(at) if queries[0].axis == "time" else WHOLE,

@@ -121,8 +121,9 @@ class LocalStream:
             for query in workload:
                 declared(query, None)
         emission = self.stream.emission
-        if emission.given is not None:
-            refuse_unsupported(family, "emission", emission.given)
+        for is_requested, feature, given in emission.features:
+            if is_requested:
+                refuse_unsupported(family, feature, given)
         emission.refuse_other_late_rows(self.file.engine.late)
         return ProjectionRequest(
             workload,

@@ -19,6 +19,7 @@ from skyband.queries.families import FAMILIES, Family, refuse_unsupported
 from skyband.queries.workload import Workload
 from skyband.sharding.bounded_input import cut_by_time, step_in_order
 from skyband.sharding.envelope import Envelope
+from skyband.sharding.late_shard import resumed_shard, stream_shard
 from skyband.sharding.pipeline import BoundedRows, ShardPipeline
 from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest
 from skyband.sharding.reported_answers import wanted_rows, windows_in
@@ -188,12 +189,11 @@ class LocalPlan:
         known = frozenset(past)
         found = []
         for number, name in enumerate(self.unit_names):
-            kind = shard_type(self.plan, number)
             if name in stored:
                 blob, segments = stored[name]
-                found.append(kind.resume(self.plan, number, blob, segments, known))
+                found.append(resumed_shard(self.plan, number, blob, segments, known))
                 continue
-            shard = kind(self.plan, number, segments_of_new())
+            shard = stream_shard(self.plan, number, segments_of_new())
             shard.past = known
             if stored:
                 shard.newest, shard.joining = newest, self._names_of(number)
@@ -295,6 +295,7 @@ def plan_for(
     kinds = pa.schema([(name, known[kind] if isinstance(kind, str) else kind) for name, kind in found.fields])
     if found.plan.has_shards_by_scan:
         added = {column.name for column in (*CHANGE_COLUMNS, OLD_SCORE)}  # a restart may add or remove them
+        added |= {column.name for column in found.plan.emission.columns}
         types = {name: str(kind) for name, kind in zip(kinds.names, kinds.types, strict=True) if name not in added}
     else:
         types = {name: str(found.columns[name].kind) for name in found.checked}

@@ -29,7 +29,8 @@ Feature = Literal[
     "cost",  # of one more query
     "timeline",  # a plan that can be drawn
     "verification",  # by brute force in Spark SQL
-    "emission",  # of open windows, and of final windows again after late rows
+    "provisional answers",  # of open windows, in streams
+    "corrections",  # of final windows, which are emitted again after late rows
     "session windows",
     "calendar windows",  # also cumulative ones
     "several columns",  # orders, one row per entity, decay: what is ranked beyond one score
@@ -167,8 +168,7 @@ FAMILIES: dict[str, Family] = {
                 f"keys cannot move to another shard. {_KEEP_SHARDS}",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
-                "emission": f"{_MERGED}, and late rows cannot be removed from or added to totals of panes that have "
-                f"ended. {_IN_PROCESS}",
+                "provisional answers": f"{_MERGED}. {_IN_PROCESS}",
                 "several columns": "a key has one total and is in an answer once; of equal totals, that of the newest "
                 "key is first.",
             },
@@ -190,8 +190,7 @@ FAMILIES: dict[str, Family] = {
                 f"it, so objects cannot move to another shard. {_KEEP_SHARDS}",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
-                "emission": f"{_MERGED}, and bounds of scores follow from the order of tuples, which late rows would "
-                f"change. {_IN_PROCESS}",
+                "provisional answers": f"{_MERGED}. {_IN_PROCESS}",
                 "session windows": "bounds of scores are compared by when their tuples leave the window, and a "
                 "session's end follows from tuples that have not arrived.",
                 "calendar windows": "what a score can still become is bounded for windows of one length.",
@@ -217,8 +216,9 @@ FAMILIES: dict[str, Family] = {
                 "resharding": "a shard stores the tuples of its groups in one table, so groups cannot move to another "
                 f"shard. {_KEEP_SHARDS}",
                 "cost": _NO_COST,
-                "emission": "a plan chooses the moments at which they are answered, and tuples of moments that have "
-                f"passed are dropped. {_IN_PROCESS}",
+                "provisional answers": f"a plan chooses the moments at which they are answered. {_IN_PROCESS}",
+                "corrections": "a plan chooses the moments at which they are answered, beginning with the first tuple, "
+                "so a late tuple could move all of them. Use a longer watermark.",
                 "session windows": "a plan chooses the moments of answers, and a session's end follows from its rows.",
                 "calendar windows": "a plan chooses the moments of answers, which needs windows of one length.",
                 "several columns": "probabilities of ranks depend on one score of each tuple.",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from skyband.durations import format_duration, parse_duration
 from skyband.errors import InvalidInputError, type_name
 from skyband.queries.answer_schema import FINAL, REVISION, AnswerColumn, moment_of
+from skyband.queries.families import Feature
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,11 +61,18 @@ class Emission:
         return cls(emit == "provisional", every, -(-lateness // _MILLISECOND) * _MILLISECOND)
 
     @property
+    def features(self) -> list[tuple[bool, Feature, str]]:
+        """The features of the registry of families: whether each is requested, and the option for messages."""
+        lateness = f"allowed_lateness='{format_duration(self.lateness)}'"
+        return [
+            (self.provisional, "provisional answers", "emit='provisional'"),
+            (self.lateness > 0, "corrections", lateness),
+        ]
+
+    @property
     def given(self) -> str | None:
         """The option that is not the default, for messages; None if there is none."""
-        if self.provisional:
-            return "emit='provisional'"
-        return f"allowed_lateness='{format_duration(self.lateness)}'" if self.lateness else None
+        return next((given for is_requested, _, given in self.features if is_requested), None)
 
     @property
     def is_once(self) -> bool:

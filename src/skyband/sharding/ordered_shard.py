@@ -95,6 +95,13 @@ class OrderedShard(Shard):
             )
         return late
 
+    def rows_before(self, arrived: Sequence[pa.Table], notes: Sequence[Any], limit: int) -> int:
+        """Return the number of arrived rows that are behind `limit`, from the notes if they count rows."""
+        histograms = [note.histogram for note in notes if note.histogram is not None]
+        if histograms:
+            return sum(histogram.before(limit) for histogram in histograms)
+        return sum(int(pc.sum(pc.less(table["position"], limit)).as_py() or 0) for table in arrived)
+
     def _passed(self) -> pa.Table | None:
         """Remove and return the rows that time has passed, in stream order."""
         if self.waiting is None or not self.waiting.num_rows:

@@ -12,7 +12,7 @@ from skyband.queries.workload import Workload
 from skyband.sharding.emission import ONCE, Emission
 from skyband.sharding.plan import Output
 
-__all__ = ["WHOLE", "Projection", "ProjectionRequest", "answer_fields", "refuse_session_changes"]
+__all__ = ["WHOLE", "Projection", "ProjectionRequest", "answer_fields", "refuse_emission", "refuse_session_changes"]
 
 WHOLE = "whole"  # as a type of a field: a 64-bit integer, such as the number of a row
 
@@ -83,3 +83,22 @@ def refuse_session_changes(queries: Iterable[Any], request: ProjectionRequest) -
                 f"output={request.output!r} is not supported for query {query.name!r}, which has session windows: two "
                 "sessions of a group have no row in common, so every row would enter and leave. Omit output=."
             )
+
+
+def refuse_emission(queries: Iterable[Any], request: ProjectionRequest) -> None:
+    """Reject provisional and corrected answers of windows and outputs that have none."""
+    given = request.emission.given
+    if given is None:
+        return
+    for query in queries:
+        if query.axis == "count" or getattr(query, "gap", None) is not None:
+            kind = "count windows" if query.axis == "count" else "session windows"
+            raise UnsupportedError(
+                f"{given} is not supported for query {query.name!r}, which has {kind}: later rows can move their "
+                "bounds, so an earlier answer would be of another window. Omit it, or give the query time windows."
+            )
+    if request.output == "changes":
+        raise UnsupportedError(
+            f"{given} is not supported if only changes are written (output='changes'): a change feed compares the "
+            "final answers of windows, each with the one before it. Write answers too, or omit it."
+        )

@@ -19,10 +19,11 @@ import pyarrow.compute as pc
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.change_feed import ChangeFeed
 from skyband.kernels.stream import Ints
-from skyband.queries.answer_schema import CHANGE_COLUMNS, OLD_SCORE
+from skyband.queries.answer_schema import CHANGE_COLUMNS, OLD_SCORE, REVISION, moment_of
 from skyband.queries.families import FAMILIES
 from skyband.sharding.pipeline import in_shape
 from skyband.sharding.plan import ShardPlan
+from skyband.sharding.revisions import corrected, without_corrections
 from skyband.sharding.rows import group_rows
 from skyband.windows import ALWAYS, NEVER
 
@@ -171,6 +172,8 @@ def windows_in(plan: ShardPlan, merged: Iterable[pa.Table]) -> int:
 def first_rows(plan: ShardPlan, merged: pa.Table) -> pa.ChunkedArray | pa.Array:
     """Return which merged rows are counted, one for each window; not those of changes."""
     found = pc.equal(merged["rank"], 1)
+    if plan.emission.lateness:
+        found = pc.and_(found, pc.equal(merged[REVISION], 0))
     if plan.output != "answers":
         found = pc.and_(found, pc.is_null(merged["change"]))
     if not plan.shares_ranks:
@@ -194,8 +197,33 @@ def compared(
     """Rank the answers of shards, which contain complete windows, and add the changes if the plan's output has them.
 
     `rank` merges rows of shards into answers with the columns of a schema. Answers have no `change`. They are returned
-    even if only changes are wanted, because windows are counted by them; `wanted_rows` removes them.
+    even if only changes are wanted, because windows are counted by them; `wanted_rows` removes them. With an allowed
+    lateness, windows follow whose answers late rows have changed.
     """
+    if not plan.emission.lateness:
+        yield from _compared(plan, queries, groups, complete, rank, kinds)
+        return
+    names = [name for name in kinds.names if name != REVISION]
+    once, late = pa.schema([kinds.field(name) for name in names]), list[pa.Table]()
+    for table in _compared(plan, queries, groups, without_corrections(complete, late), rank, once):
+        first = pa.array(np.zeros(table.num_rows), pa.int32())
+        yield in_shape(table.append_column(REVISION, first), kinds)
+    added = [column.name for column in (*CHANGE_COLUMNS, OLD_SCORE)]
+    plain = pa.schema([field for field in once if field.name not in added])
+    owners = ["query", *groups, moment_of(names)]
+    for table in late:
+        yield in_shape(corrected(table, rank, plain, owners), kinds)
+
+
+def _compared(
+    plan: ShardPlan,
+    queries: Sequence[Any],
+    groups: Sequence[str],
+    complete: Iterable[pa.Table],
+    rank: Callable[[pa.Table, pa.Schema], pa.Table],
+    kinds: pa.Schema,
+) -> Iterator[pa.Table]:
+    """Like `compared`, without corrections."""
     if plan.output == "answers":
         for table in complete:
             yield rank(table, kinds)

@@ -21,7 +21,7 @@ from skyband.sharding.reported_answers import ReportedAnswers
 from skyband.snapshot import StateFormat, resuming
 from skyband.windows import ALWAYS
 
-__all__ = ["MemorySegments", "Segments", "Shard", "Tally", "shard_type"]
+__all__ = ["MemorySegments", "Segments", "Shard", "Tally", "shard_type", "uncollected"]
 
 
 class Segments(Protocol):
@@ -76,6 +76,7 @@ class Shard:
     end_column: ClassVar[str] = "time"  # the window end, in its tables
     may_reject: ClassVar[bool] = False  # whether a step may raise an error about its rows
     takes_past: ClassVar[bool] = False  # whether it has `take_past`
+    corrects_itself: ClassVar[bool] = False  # whether it implements an allowed lateness; else see `late_shard`
 
     def __init__(self, plan: Any, number: int, segments: Segments | None = None) -> None:
         self.plan = plan
@@ -151,6 +152,17 @@ class Shard:
 
     def accept(self, arrived: Sequence[pa.Table], notes: Sequence[Any], limit: int) -> int:
         """Add the rows that are not behind `limit`; return the number of rows behind it. Notes are of `note_type`."""
+        raise NotImplementedError
+
+    def first_change(self, note: Note, limit: int) -> int:
+        """Return a position before which no answer changes by the rows of a note that are not behind `limit`.
+
+        All shards whose answers are merged find the same one in the notes of a micro-batch.
+        """
+        return max(note.oldest, limit)
+
+    def rows_before(self, arrived: Sequence[pa.Table], notes: Sequence[Any], limit: int) -> int:
+        """Return the number of arrived rows that are behind `limit`."""
         raise NotImplementedError
 
     def take_past(self, past: Any, reported_from: Mapping[str, int]) -> None:
@@ -242,13 +254,23 @@ class Shard:
 
         `past` names new queries whose past is read before the next step.
         """
-        with resuming(), _uncollected():
+        with resuming(), uncollected():
             saved = cls.state_format.decode(blob)
             shard = cls(plan, number, segments)
             shard.past = past
+            late = saved.pop("late", None)
             shard.load(saved)
+            if late is not None:
+                shard._pass_emitted(late["clock"])
             del saved  # before the collector counts its parts
         return shard
+
+    def _pass_emitted(self, clock: int) -> None:
+        """Continue a stream that had an allowed lateness, whose windows up to `clock` have been emitted."""
+        reported, self.reported = self.reported, None
+        joining, self.joining = self.joining, []
+        self.step([], [], clock)
+        self.reported, self.joining = reported, joining
 
     def _end_of_stream(self, clock: int) -> int:
         if self.newest == ALWAYS:
@@ -257,7 +279,7 @@ class Shard:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """Pause Python's garbage collector: the parts of a state are many, live for a moment, and contain no cycles.
 
     They would cause a collection of all objects of the process, which takes longer than to resume the shard.

@@ -84,7 +84,7 @@ class StreamProgress:
                 *((name, _COUNTED_AT_SOURCE) for name in sources_of_counts),
                 ("skyband_in", {**_COUNTED_IN, **_COUNTED_AT_SOURCE, **_COUNTED_TO_SHARDS}),
                 ("skyband_to_shards", _COUNTED_TO_SHARDS),  # if there are combiners
-                ("skyband_held", {**_COUNTED_HELD, **_COUNTED_DELETES}),
+                ("skyband_held", {**_COUNTED_HELD, **_COUNTED_DELETES, **_COUNTED_LATE}),
                 ("skyband_out", {**_COUNTED_OUT, **_COUNTED_LATE}),
             )
             for name, source in observations:

@@ -135,7 +135,7 @@ def answers(
     allowed_lateness
         How far a row may be behind the watermark and still be used (``"5 minutes"``). If it changes the answer of a
         final window, the window is emitted again, with a higher number in the column ``revision``, which is 0 at first.
-        Default: late rows are not used. Only for `TopK`, and not with ``late="return"`` or ``late="refuse"``.
+        Default: late rows are not used. Not for `UncertainTopK`, and not with ``late="return"`` or ``late="refuse"``.
 
     Examples
     --------

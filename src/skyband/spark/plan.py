@@ -133,7 +133,7 @@ def refuse_unsupported_request(request: Request) -> None:
         (isinstance(request.df, Mapping), "frames by name", "df= with a data frame for each stream"),
         (request.late == "return", "late rows", f"late={request.late!r}"),
         (request.late == "refuse", "rejecting late rows", f"late={request.late!r}"),
-        (request.emission.given is not None, "emission", str(request.emission.given)),
+        *request.emission.features,
         (request.algorithm != "auto", "algorithm", f"algorithm={request.algorithm!r}"),
     ]
     for is_requested, feature, given in requested:

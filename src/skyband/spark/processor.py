@@ -101,7 +101,7 @@ class ShardProcessor(StatefulProcessor):
             self._discard()
             return
         messages = self._adopt(messages)
-        shard, parts, messages = self._with_past(self._loaded(kind, number), messages)
+        shard, parts, messages = self._with_past(self._loaded(number), messages)
         at = watermark * MILLISECOND or None  # Spark's watermark is 0 before the first row
         if self._final_at_end:
             shard.begin_queries(at)  # the watermark still gives the position of the stream
@@ -152,11 +152,13 @@ class ShardProcessor(StatefulProcessor):
         for timer in list(self.handle.listTimers()):
             self.handle.deleteTimer(timer)
 
-    def _loaded(self, kind: type[Shard], number: int) -> Shard:
+    def _loaded(self, number: int) -> Any:
+        from skyband.sharding.late_shard import resumed_shard, stream_shard  # noqa: PLC0415 - as above
+
         saved = self._value.get()
         if saved is None:
-            return kind(self._plan, number, self._segments)
-        return kind.resume(self._plan, number, bytes(saved[0]), self._segments, self._past)
+            return stream_shard(self._plan, number, self._segments)
+        return resumed_shard(self._plan, number, bytes(saved[0]), self._segments, self._past)
 
     def set_timer(self, end: int | None) -> None:
         """Set the timer for a window that ends at `end`; None: the shard runs only when envelopes arrive.

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from skyband.kernels.stream import Ints
-from skyband.queries.answer_schema import CHANGE_COLUMNS, OLD_SCORE
+from skyband.queries.answer_schema import CHANGE_COLUMNS, OLD_SCORE, REVISION
 from skyband.sharding.envelope import Envelope
 from skyband.sharding.pipeline import LocalAnswers, ShardPipeline
 from skyband.sharding.plan import ShardPlan, source_columns
@@ -33,7 +33,7 @@ from skyband.spark.versions import arrow_schema, processed
 from skyband.spark.wide_rows import only_narrow
 from skyband.windows import NEVER
 
-__all__ = ["SparkPlan", "shard_sizes", "spread", "sums", "without_changes"]
+__all__ = ["SparkPlan", "shard_sizes", "spread", "sums", "without_marks"]
 
 COUNTED_IN = ("taken", "dropped_null", "pruned")
 COUNTED_BY_TASKS = ("malformed", "unreadable")  # in addition, if tasks read the files
@@ -190,6 +190,8 @@ class SparkPlan:
         merge, kinds = self.merger(arrow_schema(self.answers)), self.answers
         is_answer = sf.lit(True) if self.plan.output == "answers" else sf.col("change").isNull()
         is_first = (sf.col("rank") == 1) & is_answer
+        if self.plan.emission.lateness:
+            is_first &= sf.col(REVISION) == 0
         if self.plan.shares_ranks:
             is_first, kinds = sf.col(FIRST), st.StructType([*kinds.fields, st.StructField(FIRST, st.BooleanType())])
         windows = sf.count(sf.when(is_first, 1)).alias("windows")
@@ -198,6 +200,7 @@ class SparkPlan:
             return self._wanted(found if counted is None else found.observe(counted.answered, windows))
         newest = sf.max("newest").alias("newest")
         counts = (*self.counts, *(["unknown_deletes"] if self.plan.counts_deletes else []))
+        counts += ("late_used",) if self.plan.emission.lateness else ()
         local = local.observe("skyband_held", *sums(*counts), newest, *shard_sizes(self.plan.units))
         found = local.select("answers", "unit").repartition(1).mapInArrow(merge, kinds)
         by_count = isinstance(self.answers[self.moment].dataType, st.LongType)
@@ -242,9 +245,10 @@ class SparkPlan:
         return local if counted is None else local.observe(counted.shards, *sums("over_limit", "unrankable", *more))
 
 
-def without_changes(answers: st.StructType) -> list[tuple[str, st.DataType]]:
-    """Return the columns of answers without those of a change feed, which a restart may add or remove."""
+def without_marks(answers: st.StructType, plan: ShardPlan) -> list[tuple[str, st.DataType]]:
+    """Return the columns of answers without those that a restart may add or remove: of a change feed, and marks."""
     added = {column.name for column in (*CHANGE_COLUMNS, OLD_SCORE)}
+    added |= {column.name for column in plan.emission.columns}
     return [(field.name, field.dataType) for field in answers.fields if field.name not in added]
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from skyband.errors import InvalidQueryError, UnsupportedError
+from skyband.errors import InvalidQueryError
 from skyband.queries.families import FAMILIES
 from skyband.sharding.plan import without_copies
 from skyband.sharding.projection import (
@@ -13,6 +12,7 @@ from skyband.sharding.projection import (
     Projection,
     ProjectionRequest,
     answer_fields,
+    refuse_emission,
     refuse_session_changes,
 )
 from skyband.sharding.row_source import HIDDEN, RowSource, plain
@@ -44,7 +44,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
     at = source.time(request.time)
     scans = scans_of(workload)
     refuse_session_changes(workload.queries, request)
-    _refuse_emission(workload.queries, request)
+    refuse_emission(workload.queries, request)
     ranked = [_score(source, scan, workload.queries[scan.places[0]]) for scan in scans]
     scores = [score for score, _ in ranked]
     groups = [source.groups(scan.partition_by, workload.queries[scan.places[0]]) for scan in scans]
@@ -108,25 +108,6 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         names=tuple(shown.get(name, name) for name, _ in fields),
         checked=tuple(without_copies(plan.columns)),
     )
-
-
-def _refuse_emission(queries: Iterable[TopK], request: ProjectionRequest) -> None:
-    """Reject provisional and corrected answers of windows and outputs that have none."""
-    given = request.emission.given
-    if given is None:
-        return
-    for query in queries:
-        if query.axis == "count" or query.window_kind == "session":
-            kind = "session windows" if query.window_kind == "session" else "count windows"
-            raise UnsupportedError(
-                f"{given} is not supported for query {query.name!r}, which has {kind}: later rows can move their "
-                "bounds, so an earlier answer would be of another window. Omit it, or give the query time windows."
-            )
-    if request.output == "changes":
-        raise UnsupportedError(
-            f"{given} is not supported if only changes are written (output='changes'): a change feed compares the "
-            "final answers of windows, each with the one before it. Write answers too, or omit it."
-        )
 
 
 def _score(source: RowSource[Any, Any], scan: Scan, query: TopK) -> Any:

@@ -47,6 +47,7 @@ class TopKShard(Shard):
     state_format = StateFormat("topk shard", [unchanged])
     note_type = TopKNote
     takes_past = True
+    corrects_itself = True
 
     def __init__(self, plan: TopKPlan, number: int, segments: Segments | None = None) -> None:
         super().__init__(plan, number, segments)
