@@ -6,7 +6,7 @@ import csv
 import json
 import statistics
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from benchmarks import report
 
 PAGE = report.ROOT / "docs" / "explanation" / "faults.md"
 IMAGE = report.ROOT / "docs" / "images" / "faults-soak.png"
+CAMPAIGN_IMAGE = report.ROOT / "docs" / "images" / "faults-campaign.png"
 PARTS = {"java": "Java", "driver": "driver (Python)", "workers": "workers (Python)"}
 
 
@@ -21,7 +22,7 @@ def run(folder: Path) -> None:
     """Write the tally and the results of the long run into the page."""
     tally = json.loads((folder / "tally.json").read_text()) if (folder / "tally.json").exists() else None
     if (folder / "campaign.csv").exists():
-        _tell_of_campaign(folder / "campaign.csv", {} if tally is None else tally["windows"])
+        _tell_of_campaign(folder, {} if tally is None else tally["windows"])
         return
     report.into_page("faults-machine", report.machine(), page=PAGE)
     if tally is not None:
@@ -37,41 +38,95 @@ def _tell_of_faults(tally: dict[str, dict[str, int]]) -> None:
     report.show("faults-tally", "Faults and windows", ["", "count"], rows, write=True, page=PAGE)
 
 
-def _tell_of_campaign(path: Path, windows: dict[str, int]) -> None:
-    """Count the faults of a campaign by kind, with how long it took until answers came again."""
-    with path.open(newline="") as file:
-        samples = [Fault(float(second), *rest) for second, *rest in list(csv.reader(file))[1:]]
+def _tell_of_campaign(folder: Path, windows: dict[str, int]) -> None:
+    """Count the faults of a campaign by kind, with how long it took until all streams answered again."""
+    with (folder / "campaign.csv").open(newline="") as file:
+        samples = [Fault(float(at), int(burst), *rest) for at, burst, *rest in list(csv.reader(file))[1:]]
+    about = json.loads((folder / "campaign.json").read_text())
     by_kind: dict[str, list[Fault]] = defaultdict(list)
     for one in samples:
         by_kind[one.kind].append(one)
     rows = [_of_kind(kind, found) for kind, found in sorted(by_kind.items())]
-    rows.append([f"**{cell}**" if cell else "" for cell in _of_kind("all", samples)])
     heads = ["fault", "count", "median, s", "99% under, s", "longest, s"]
     report.show("faults-campaign", "A campaign", heads, rows, write=True, page=PAGE)
-    report.into_page("faults-campaign-machine", report.machine(), page=PAGE)
-    told = f"{len(samples):,} faults in {samples[-1].second / 60:.0f} minutes."
+    report.show(
+        "faults-campaign-recovery", "Recovery", ["bursts", *heads[1:]], _of_bursts(samples), write=True, page=PAGE
+    )
+    versions = f"Spark {about['spark']}, seed {about['seed']}."
+    report.into_page("faults-campaign-machine", f"{report.machine()} {versions}", page=PAGE)
+    bursts = {one.burst: one for one in samples}
+    ends = sum(int(one.ends) for one in bursts.values())
+    told = (
+        f"{len(samples):,} faults of {len(by_kind)} kinds in {len(bursts):,} bursts and {samples[-1].second / 60:.0f} "
+        f"minutes; the run ended {ends:,} times and was started again."
+    )
     if windows:
         told += f" {windows['checked']:,} windows were checked, those of each sink for itself: " + ", ".join(
             f"{windows[kind]:,} {kind}" for kind in ("lost", "doubled", "wrong")
         )
     report.into_page("faults-campaign-windows", told + ("." if windows else ""), page=PAGE)
+    _draw_campaign(samples)
 
 
 class Fault(NamedTuple):
     """A line of the timeline."""
 
     second: float
+    burst: int
     kind: str
     hit: str
-    recovered: str  # seconds until answers came; empty if another fault came first
+    recovered: str  # seconds from the end of its burst until all streams had answered again
+    ends: str  # of the run, in its burst
 
 
 def _of_kind(kind: str, found: list[Fault]) -> list[str]:
-    took = sorted(float(one.recovered) for one in found if one.recovered)
-    if not took:
-        return [kind, f"{len(found):,}", "", "", ""]
+    took = sorted(float(one.recovered) for one in found)
     late = took[min(len(took) - 1, round(0.99 * len(took)))]
     return [kind, f"{len(found):,}", f"{statistics.median(took):.1f}", f"{late:.1f}", f"{took[-1]:.1f}"]
+
+
+def _of_bursts(samples: list[Fault]) -> list[list[str]]:
+    """Recovery by burst: of one fault, of several, and by whether the run ended."""
+    sizes = Counter(one.burst for one in samples)
+    bursts = list({one.burst: one for one in samples}.values())
+    parts = {
+        "of one fault": [one for one in bursts if sizes[one.burst] == 1],
+        "of several faults": [one for one in bursts if sizes[one.burst] > 1],
+        "in which the run went on": [one for one in bursts if int(one.ends) == 0],
+        "in which the run ended": [one for one in bursts if int(one.ends) > 0],
+        "**all**": bursts,
+    }
+    return [_of_kind(name, found) for name, found in parts.items() if found]
+
+
+def _draw_campaign(samples: list[Fault]) -> None:
+    """Draw each fault at its time by kind, and below how long each burst took to recover from."""
+    import matplotlib  # noqa: PLC0415 - loaded when the plot is drawn
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    kinds = sorted({one.kind for one in samples}, reverse=True)
+    figure, (above, below) = plt.subplots(
+        2, 1, figsize=(9, 11), sharex=True, layout="constrained", height_ratios=[3, 1]
+    )
+    minutes = [one.second / 60 for one in samples]
+    above.scatter(minutes, [kinds.index(one.kind) for one in samples], s=6, color="black")
+    above.set_yticks(range(len(kinds)), kinds, fontsize=7)
+    above.grid(alpha=0.3)
+    last = {one.burst: one for one in samples}.values()
+    for ended, colour, label in ((False, "tab:blue", "the run went on"), (True, "tab:red", "the run ended")):
+        found = [one for one in last if (int(one.ends) > 0) == ended]
+        below.scatter(
+            [one.second / 60 for one in found], [float(one.recovered) for one in found], s=8, color=colour, label=label
+        )
+    below.set_ylabel("recovery, s")
+    below.set_xlabel("minutes")
+    below.set_ylim(bottom=0)
+    below.grid(alpha=0.3)
+    below.legend()
+    figure.savefig(CAMPAIGN_IMAGE, dpi=100)
+    plt.close(figure)
 
 
 def _tell_of_memory(path: Path) -> None:

@@ -57,6 +57,11 @@ class Server:
 
         wait_for(is_ready, pause=0.05)
 
+    @property
+    def pid(self):
+        """Of the process that runs now."""
+        return self._process.pid
+
     def stop(self, how=signal.SIGINT):
         self._process.send_signal(how)
         self._process.wait(300)

@@ -2,53 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import struct
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 import skyband as sb
 from skyband.jobs import run
 from tests.faults import work
 from tests.faults.feeder import Feeder
+from tests.faults.machine import DAY, WrongClock
 from tests.faults.process import Driver
 from tests.sharding import cases
 from tests.waiting import process_all
 
 YEAR = 365 * 86_400 * work.SECOND
 JUMPS = 5
-DAY = 86_400  # seconds
-
-
-class WrongClock:
-    """What programs are told when they ask for the time of day; days off, and set anew while they run."""
-
-    def __init__(self, folder):
-        compiler = shutil.which("cc")
-        if compiler is None:
-            pytest.skip("no compiler of C here to make a clock that is wrong")
-        library, self._file = folder / "clock.so", folder / "clock"
-        source = Path(__file__).with_name("clock.c")
-        subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
-        self.variables = {"LD_PRELOAD": str(library), "SKYBAND_CLOCK": str(self._file)}
-        self._file.write_bytes(struct.pack("=q", 0))
-        self.days = 0
-
-    def jump(self, days):
-        self.days = days
-        with self._file.open("r+b") as file:  # it is looked into while it is open
-            file.write(struct.pack("=q", days * DAY))
-
-    def seen(self):
-        """The time that a program is told."""
-        asked = [sys.executable, "-c", "import time; print(time.time())"]
-        return float(
-            subprocess.run(asked, check=True, capture_output=True, env={**os.environ, **self.variables}).stdout
-        )
 
 
 def shifted(rows, by):
@@ -130,9 +96,9 @@ def test_the_clock_of_the_machine_jumps(tmp_path, tally):
             for _ in range(JUMPS):
                 before = sum(work.reached(tmp_path).values())
                 driver.wait_until(lambda: sum(work.reached(tmp_path).values()) > before + 1, "answers", alive=True)  # noqa: B023
-                clock.jump(random.choice([-700, -1, 1, 20, 400]))
+                clock.set(random.choice([-700, -1, 1, 20, 400]) * DAY)
                 tally.fault("jump of the machine's clock")
-            assert abs(clock.seen() - first - clock.days * DAY) < DAY / 2, "programs are told so"
+            assert abs(clock.seen() - first - clock.wrong_by) < DAY / 2, "programs are told so"
             feeder.stop()
             wanted = work.wanted(feeder.rows(), streams=("readings",))
             driver.await_answers(tmp_path, wanted)

@@ -1,8 +1,7 @@
 """A workload file with queries of all four families over one folder of files: its rows, and what it must answer.
 
-File number n has rows from ten seconds of event time, in order. The definitions say what is wanted; of uncertain
-queries, whose definition lists possible worlds, the library's own replay in one process does, which other tests compare
-with the definition.
+File number n has rows from ten seconds of event time, in order. The definitions say what is wanted, without the
+library's code.
 """
 
 from __future__ import annotations
@@ -10,9 +9,10 @@ from __future__ import annotations
 import datetime as dt
 import math
 import os
+from collections import defaultdict
+from fractions import Fraction
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -25,6 +25,8 @@ from tests.spark.frames import read_answers, read_lines
 SECOND = 1_000_000
 STEP = 10 * SECOND  # of event time, a file
 PER_FILE = 12
+BEGIN = 1_000_000_000  # the time of the first file
+EIGHTHS = 8  # of which probabilities are multiples
 ALL = cases.Posed("all", cases.Asked(k=3, size=20 * SECOND, slide=5 * SECOND), {"by": "s"})
 EACH = cases.Posed("each", cases.Asked(k=2, size=30 * SECOND, slide=30 * SECOND), {"by": "s", "partition_by": ["g"]})
 MORE = cases.Posed("more", cases.Asked(k=5, size=15 * SECOND, slide=5 * SECOND), {"by": "s"})  # joins while it runs
@@ -124,14 +126,18 @@ def write_workload(
     return path
 
 
+def table_of(rows):
+    """The columns of a file."""
+    columns = zip(Row._fields, zip(*rows, strict=True), strict=True)
+    return pa.table({name: pa.array(values, KINDS.get(name, pa.string())) for name, values in columns})
+
+
 def write_rows(folder, number, rows, at=None):
     """A file of rows. Spark reads the older file first: by default each is a second older than the next."""
     folder.mkdir(exist_ok=True)
-    columns = zip(Row._fields, zip(*rows, strict=True), strict=True)
-    table = pa.table({name: pa.array(values, KINDS.get(name, pa.string())) for name, values in columns})
     unfinished = folder / f".{number:05}.parquet"
-    pq.write_table(table, unfinished)
-    at = 1_000_000_000 + number if at is None else at
+    pq.write_table(table_of(rows), unfinished)
+    at = BEGIN + number if at is None else at
     os.utime(unfinished, (at, at))
     unfinished.rename(folder / f"{number:05}.parquet")
 
@@ -151,17 +157,39 @@ def wanted(rows, posed=(ALL, EACH), streams=STREAMS):
             tuples = [parts.Tuple(row.ts, row.client, row.router, row.load) for row in part]
             for end, best in parts.answers(HEAVY, tuples):
                 found += [("heavy", "-", end, rank, *one) for rank, one in enumerate(best, 1)]
-    if "readings" not in streams:
-        return found
-    answers = sb.uncertain.replay(
-        LIKELY,
-        np.array([row.ts for row in rows]),
-        np.array([row.load for row in rows]),
-        np.array([row.p for row in rows]),
-        [row.car for row in rows],
-        np.array([row.id for row in rows]),
-    )
-    return found + [plain_row(row) for row in answers.to_pylist()]
+    if "readings" in streams:
+        found += list(_likely(rows))
+    return found
+
+
+def _likely(rows):
+    """Answers to LIKELY: the tuples that are most often among the best k, over all possible worlds.
+
+    Their probabilities are counted in whole numbers of EIGHTHS, better tuple by better tuple.
+    """
+    k, size, every = LIKELY.k, 30 * SECOND, 10 * SECOND
+    windows = defaultdict(list)
+    for row in rows:
+        first = row.ts // every * every + every
+        for end in range(first, row.ts + size + 1, every):
+            windows[end].append(row)
+    for end, mine in sorted(windows.items()):
+        best_first = sorted(mine, key=lambda row: (row.load, row.ts, row.id), reverse=True)
+        chances, sums = [], {}  # sums: by rule, how many eighths better tuples of it have
+        for place, row in enumerate(best_first):
+            rule = ("alone", place) if row.car is None else row.car
+            law, others = [1] + [0] * (k - 1), 0  # how many better tuples of other rules exist
+            for other, eighths in sums.items():
+                if other != rule:
+                    law = [law[j] * (EIGHTHS - eighths) + (law[j - 1] * eighths if j else 0) for j in range(k)]
+                    others += 1
+            own = round(row.p * EIGHTHS)
+            chances.append(Fraction(own * sum(law), EIGHTHS ** (others + 1)))
+            sums[rule] = sums.get(rule, 0) + own
+        order = sorted(range(len(chances)), key=lambda place: (-chances[place], place))
+        for rank, place in enumerate(order[:k], 1):
+            row = best_first[place]
+            yield "likely", "-", end, rank, row.id, row.load, round(float(chances[place]), 12)
 
 
 def _stretches(rows):
@@ -191,10 +219,14 @@ def files_in(folder, sink="out"):
 
 def plain_row(row):
     """A row of answers in the form of `wanted`; what is ranked goes by another name in every family."""
-    moment = row["window_end"] if "window_end" in row else row["time"]
-    moment = dt.datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    moment = plain_moment(row["window_end"] if "window_end" in row else row["time"])
     what = next(row[name] for name in ("key", "object", "id") if name in row)
     group = row["g"] if row["query"] == "each" else "-"
     more = (round(row["probability"], 12),) if "probability" in row else ()
-    moment = cases.micros(moment) if isinstance(moment, dt.datetime) else moment
     return row["query"], group, moment, row["rank"], what, float(row["score"]), *more
+
+
+def plain_moment(moment):
+    """A time as a sink has it, in microseconds."""
+    moment = dt.datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    return cases.micros(moment) if isinstance(moment, dt.datetime) else moment

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyspark
 
+from tests.network import NoNetwork
 from tests.servers import free_port
 from tests.spark import bounded_run
 from tests.waiting import wait_for
@@ -27,11 +28,13 @@ class Cluster:
     """A master and workers of one core, all on loopback. `folder` has their logs and the executors' folders.
 
     Without an archive, workers run the Python of this process. With `restarts`, the master stores what it knows, and
-    can be started again.
+    can be started again. `network` has a namespace for each worker, where it has one; `variables` are those of all
+    processes.
     """
 
-    def __init__(self, folder, archive=None, *, restarts=False):
+    def __init__(self, folder, archive=None, *, restarts=False, network=None, variables=None):
         self.folder, self.archive = folder, archive
+        self._network, self._variables = network or NoNetwork(), variables or {}
         self._port = free_port() if restarts else 0
         self._processes = {}
         self.home = folder / "home"  # of the workers' user: no compiled kernels, no packages
@@ -43,21 +46,22 @@ class Cluster:
 
     def start_master(self):
         self._start("master", "master.Master", "--port", self._port)
-        self.url = self._awaited("master", r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
+        self.url = self._awaited("master", r"Starting Spark master at (spark://[\d.]+:\d+)")
 
     def _start(self, name, main, *arguments):
-        with (self.folder / f"{name}.log").open("w") as log:
+        host = self._network.address("here" if name == "master" else name)
+        with (self.folder / f"{name}.log").open("w") as log, self._network.inside(name):
             self._processes[name] = subprocess.Popen(
-                [HOME / "bin" / "spark-class", f"{PACKAGE}.{main}", "--host", "127.0.0.1", "--webui-port", "0"]
+                [HOME / "bin" / "spark-class", f"{PACKAGE}.{main}", "--host", host, "--webui-port", "0"]
                 + [str(argument) for argument in arguments],
-                env=self._bare_environment(),
+                env=self._bare_environment(host),
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
                 cwd=self.folder,
             )
 
-    def _bare_environment(self):
+    def _bare_environment(self, host):
         """Of a machine without Skyband: nothing of this test's environment, and no user's cache."""
         java = Path(shutil.which("java")).resolve().parent
         python = Path(sys.base_prefix) / "bin"
@@ -66,10 +70,11 @@ class Cluster:
             "JAVA_HOME": str(java.parent),
             "HOME": str(self.home) if self.archive is not None else str(Path.home()),
             "SPARK_HOME": str(HOME),
-            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_LOCAL_IP": host,
             "SPARK_DAEMON_MEMORY": "256m",
             # Executors that cannot start end the program: each attempt unpacks the archive again.
             "SPARK_DAEMON_JAVA_OPTS": " ".join((SHORT_LIVED, *self._daemon_options())),
+            **self._variables,
         }
 
     def _daemon_options(self):

@@ -23,9 +23,9 @@ USER, PASSWORD = "alice", "correct horse battery"
 PROPERTIES = """
 process.roles=broker,controller
 node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAIN://127.0.0.1:{plain},LOGIN://127.0.0.1:{login},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAIN://127.0.0.1:{plain},LOGIN://127.0.0.1:{login}
+controller.quorum.voters=1@{host}:{controller}
+listeners=PLAIN://{host}:{plain},LOGIN://{host}:{login},CONTROLLER://{host}:{controller}
+advertised.listeners=PLAIN://{host}:{plain},LOGIN://{host}:{login}
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAIN
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAIN:PLAINTEXT,LOGIN:SASL_PLAINTEXT
@@ -48,11 +48,12 @@ log.flush.interval.messages=1
 class Broker:
     """A broker in a process of its own; its data outlive a restart."""
 
-    def __init__(self, folder: Path, classpath: Path) -> None:
-        self._folder, self._classpath = folder, classpath
+    def __init__(self, folder: Path, classpath: Path, host: str = "127.0.0.1", variables=None) -> None:
+        self._folder, self._classpath, self._host = folder, classpath, host
+        self._variables = variables or {}
         plain, login, controller = (free_port() for _ in range(3))
-        self.servers, self.with_login = f"127.0.0.1:{plain}", f"127.0.0.1:{login}"
-        told = {"plain": plain, "login": login, "controller": controller}
+        self.servers, self.with_login = f"{host}:{plain}", f"{host}:{login}"
+        told = {"host": host, "plain": plain, "login": login, "controller": controller}
         text = PROPERTIES.format(**told, folder=folder, user=USER, password=PASSWORD)
         (folder / "server.properties").write_text(text)
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
@@ -67,10 +68,15 @@ class Broker:
         self._process = self._java("kafka.Kafka", "server.properties")
         wait_for(self._is_ready)
 
+    @property
+    def pid(self):
+        """Of the process that runs now."""
+        return self._process.pid
+
     def _is_ready(self):
         ended = f"the broker has ended: {(self._folder / 'broker.log').read_text()[-2000:]}"
         assert self._process.poll() is None, ended
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self._port()), 1):
+        with contextlib.suppress(OSError), socket.create_connection((self._host, self._port()), 1):
             return True
         return False
 
@@ -86,7 +92,14 @@ class Broker:
     def _java(self, *arguments):
         command = [java.check().path, "-Xmx512m", "-XX:+UseSerialGC", "-cp", f"{self._classpath}/*", *arguments]
         with (self._folder / "broker.log").open("ab") as log:
-            return subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            return subprocess.Popen(
+                command,
+                cwd=self._folder,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, **self._variables},
+            )
 
 
 def connector():

@@ -24,8 +24,9 @@ def binaries():
 class Postgres(Server):
     """A cluster with an owner, `boss`, passwords for everybody, and TLS for who wants it."""
 
-    def __init__(self, **settings):
+    def __init__(self, host="127.0.0.1", **settings):
         super().__init__()
+        self.host = host
         self._settings = settings
         self._bin = binaries()
         secret = self.folder / "secret"
@@ -36,6 +37,8 @@ class Postgres(Server):
             self._bin / "initdb", "-D", self.data, "-U", "boss", "--auth=scram-sha-256", f"--pwfile={secret}",
             "--encoding=UTF8", "--locale=C", "--no-sync", "--no-instructions",
         )  # fmt: skip
+        with (self.data / "pg_hba.conf").open("a") as file:
+            file.write("host all all samenet scram-sha-256\n")
         self._certify()
         self.start()
 
@@ -50,7 +53,7 @@ class Postgres(Server):
 
     def start(self):
         settings = {
-            "listen_addresses": "127.0.0.1",
+            "listen_addresses": self.host,
             "port": self.port,
             "unix_socket_directories": self.folder,
             "fsync": "off",
@@ -72,12 +75,12 @@ class Postgres(Server):
         except psycopg.OperationalError:
             return False
 
-    def connect(self, database="postgres"):
-        return psycopg.connect(self.url(database=database), autocommit=True)
+    def connect(self, database="postgres", **more):
+        return psycopg.connect(self.url(database=database), autocommit=True, **more)
 
     def url(self, user="boss", password=PASSWORD, database="postgres"):
         secret = f":{quote(password, safe='')}" if password else ""
-        return f"postgresql://{user}{secret}@127.0.0.1:{self.port}/{database}"
+        return f"postgresql://{user}{secret}@{self.host}:{self.port}/{database}"
 
     def execute(self, statement, values=None, database="postgres"):
         with self.connect(database) as connection:

@@ -19,8 +19,9 @@ def binary():
 class Redis(Server):
     """A server with a password, a port for TLS, and a file it writes everything to."""
 
-    def __init__(self):
+    def __init__(self, host="127.0.0.1"):
         super().__init__()
+        self.host = host
         self.tls_port = free_port()
         self.certificate = self.folder / "server.crt"
         self.run(
@@ -32,7 +33,7 @@ class Redis(Server):
     def start(self):
         settings = {
             "port": self.port,
-            "bind": "127.0.0.1",
+            "bind": self.host,
             "requirepass": PASSWORD,
             "dir": self.folder,
             "save": "",
@@ -57,8 +58,8 @@ class Redis(Server):
             return False
 
     def connect(self):
-        return redis.Redis(port=self.port, password=PASSWORD, decode_responses=True)
+        return redis.Redis(self.host, port=self.port, password=PASSWORD, decode_responses=True)
 
     def url(self, password=PASSWORD, *, tls=False):
         secret = f":{quote(password, safe='')}@" if password else ""
-        return f"redis{'s' if tls else ''}://{secret}127.0.0.1:{self.tls_port if tls else self.port}/0"
+        return f"redis{'s' if tls else ''}://{secret}{self.host}:{self.tls_port if tls else self.port}/0"

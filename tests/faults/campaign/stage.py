@@ -1,100 +1,65 @@
-"""Everything that a campaign hits: master, workers, database, cache, tables, and a run that somebody starts again."""
+"""Everything that a campaign hits: master, workers, servers, disks, cables, and a run that somebody starts again."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
+import subprocess
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
+from pyarrow.fs import FileSelector, S3FileSystem
 
+from tests.class_archive import java_options
+from tests.connectors.kafka.broker import Broker, broker_jars, connector
 from tests.connectors.postgres.server import Postgres
 from tests.connectors.redis.server import Redis
+from tests.connectors.s3.server import PASSWORD as SECRET
+from tests.connectors.s3.server import S3, USER
 from tests.connectors.tables import places
 from tests.faults import work
+from tests.faults.campaign.disks import Disk
+from tests.faults.campaign.feeder import WATERMARK, Feeder
+from tests.faults.machine import SlowDisk, WrongClock, together
 from tests.faults.process import Driver
+from tests.network import network
 from tests.servers import PASSWORD
 from tests.spark.cluster import Cluster
 
 WORKERS = ("first", "second")
+CABLES = ("database", "cache", "store", "broker", *WORKERS)
 SINKS = """sinks:
-  - {type: parquet, path: out}
-  - {type: jsonl, path: lines}
-  - {type: postgres, table: '{stream}', url: '${DATABASE_URL}', retry: 1 minute}
-  - {type: redis, url: '${CACHE_URL}', prefix: newest, member: id, queries: [all], retry: 1 minute}
-  - {type: delta, path: 'lake/{stream}', compact: 1 minute}
-  - {type: iceberg, table: 'db.{stream}', catalog: 'sqlite:///catalog.db', warehouse: .}
+  - {{type: parquet, path: disks/out/answers}}
+  - {{type: jsonl, path: lines}}
+  - {{type: postgres, table: '{{stream}}', url: '${{DATABASE_URL}}', retry: 1 minute}}
+  - {{type: redis, url: '${{CACHE_URL}}', prefix: newest, member: id, queries: [all], retry: 1 minute}}
+  - {{type: delta, path: 'lake/{{stream}}', compact: 1 minute}}
+  - {{type: iceberg, table: 'db.{{stream}}', catalog: 'sqlite:///catalog.db', warehouse: .}}
+  - {{type: jsonl, path: 's3://answers/lines', retry: 1 minute, options: {{access_key: '${{STORE_USER}}',
+      secret_key: '${{STORE_SECRET}}', endpoint_override: '{store}', scheme: http, region: us-east-1}}}}
+  - {{type: kafka, servers: '{broker}', topic: answers, delivery: exactly_once}}
 """
-FILES = ("parquet", "jsonl")
+FILES = ("parquet", "jsonl", "s3")
+ANSWERS = "disks/out/answers"
 SETTINGS = {
     "spark.cores.max": 2,
     "spark.executor.cores": 1,
     "spark.executor.memory": "600m",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.executor.extraJavaOptions": java_options(),
     "spark.sql.shuffle.partitions": 2,
 }
-FEED = 1.0  # seconds between two files
-STRETCH = 60  # files; then event time makes a leap, so that the definitions have no windows across it
-LEAP = 40 * work.STEP
 RESTART = 0.5  # seconds until a run that ended is started again
 # 3: the run failed. 2: it could not begin, because a server was away. 0 and 130 are ends that somebody asked for.
 CODES = (-9, 2, 3)
-
-
-class Feeder:
-    """Writes a file of rows every second, and what faults add to them."""
-
-    def __init__(self, folder):
-        self._folder = folder
-        self._enough, self._lock = threading.Event(), threading.Lock()
-        self.rows = []  # that count: neither late nor without a time
-        self.files = 0
-        self._thread = threading.Thread(target=self._feed, daemon=True)
-
-    def begin(self):
-        self.write()
-        self._thread.start()
-
-    def write(self):
-        with self._lock:
-            rows = [row._replace(ts=row.ts + self.leap()) for row in work.rows_of(self.files)]
-            self._put(rows)
-            self.rows += rows
-
-    def put(self, rows):
-        """Write rows that answers must not see."""
-        with self._lock:
-            self._put(rows)
-
-    def touch(self, random):
-        """Give a file that was read another time, as a copy or a backup does."""
-        with self._lock:
-            path = self._folder / f"{random.randrange(self.files):05}.parquet"
-            os.utime(path, (time.time(), time.time()))
-
-    def leap(self):
-        return self.files // STRETCH * LEAP
-
-    def newest(self):
-        return self.rows[-1].ts
-
-    def finish(self):
-        """No more rows, but one so late that everything before it becomes final."""
-        self._enough.set()
-        self._thread.join()
-        self.put([work.last_row(self.newest() + 1000 * work.STEP)])
-
-    def _put(self, rows):
-        work.write_rows(self._folder, self.files, rows)
-        self.files += 1
-
-    def _feed(self):
-        while not self._enough.wait(FEED):
-            self.write()
+MEGABYTES = {"state": 256, "out": 256, "temp": 256}
 
 
 class Stage:
@@ -102,25 +67,77 @@ class Stage:
 
     def __init__(self, folder):
         self.folder = folder
+        (folder / "disks").mkdir()
+        self.disks = {name: Disk(folder / "disks" / name, size) for name, size in MEGABYTES.items()}
+        self.clock, self.slow = WrongClock(folder), SlowDisk(folder)
+        machine = together(self.clock, self.slow)
+        self.network = network(*CABLES)
+        address = self.network.address
+        with self.network.inside("database"):
+            self.postgres = Postgres(address("database"))
+        self.postgres.execute(f"CREATE ROLE writer LOGIN PASSWORD '{PASSWORD}'")
+        self.postgres.execute("GRANT CREATE, USAGE ON SCHEMA public TO writer")
+        with self.network.inside("cache"):
+            self.redis = Redis(address("cache"))
+        (folder / "store").mkdir()
+        with self.network.inside("store"):
+            self.store = S3(folder / "store", host=address("store"), variables=machine)
+        self.store.make_bucket("answers")
+        (folder / "broker").mkdir()
+        connector()
+        with self.network.inside("broker"):
+            self.broker = Broker(folder / "broker", broker_jars(), address("broker"), machine)
         (folder / "cluster").mkdir()
-        self.postgres, self.redis = Postgres(), Redis()
-        self.cluster = Cluster(folder / "cluster", restarts=True)
+        self._temp, workers = (self.disks["temp"].folder / name for name in ("run", "workers"))
+        self._temp.mkdir()
+        workers.mkdir()
+        variables = {**machine, "SPARK_LOCAL_DIRS": str(workers)}
+        self.cluster = Cluster(folder / "cluster", restarts=True, network=self.network, variables=variables)
         self.cluster.add_workers(*WORKERS)
-        self.file = work.write_workload(folder, files=25)
-        text = self.file.read_text().replace('"local[2]"', f'"{self.cluster.url}"')
-        text = text.replace("sinks: [{type: parquet, path: out}, {type: jsonl, path: lines}]", SINKS)
-        settings = ", ".join(f"{name}: {value}" for name, value in SETTINGS.items())
-        text = text.replace("trigger: 1 second", f"trigger: 1 second, settings: {{{settings}}}")
-        assert "spark.cores.max" in text
-        self.file.write_text(text)
+        self.file = self._write_workload()
         self.feeder = Feeder(folder / "in")
-        self.variables = {"DATABASE_URL": self.postgres.url(), "CACHE_URL": self.redis.url()}
-        self.driver = Driver(self.file, SPARK_LOCAL_IP="127.0.0.1", **self.variables)
+        self.variables = {
+            "DATABASE_URL": self.postgres.url("writer"),
+            "CACHE_URL": self.redis.url(),
+            "STORE_USER": USER,
+            "STORE_SECRET": SECRET,
+        }
+        self._environment = {
+            "SPARK_LOCAL_IP": address("here"),
+            "TMPDIR": str(self._temp),
+            "SPARK_LOCAL_DIRS": str(self._temp),
+            **machine,
+            **self.variables,
+        }
+        self.driver = Driver(self.file, **self._environment)
         self.began = time.monotonic()
         self.extra, self.numbers = [], 0  # queries that joined while it ran, and how many ever did
         self.codes = []  # of each end: seconds since the beginning, exit code, last line
+        self._moments = {}  # of the newest file of answers of a stream: its name and its newest window
         self._ending = threading.Event()
         self._watcher = threading.Thread(target=self._start_again, daemon=True)
+
+    def _write_workload(self):
+        file = work.write_workload(
+            self.folder,
+            files=25,
+            watermark=f"{WATERMARK // work.SECOND} seconds",
+            checkpoint="disks/state/checkpoint",
+            sink=ANSWERS,
+        )
+        here, text = self.network.address("here"), file.read_text()
+        sinks = SINKS.format(store=f"{self.store.host}:{self.store.port}", broker=self.broker.servers)
+        settings = {**SETTINGS, "spark.driver.host": here, "spark.driver.bindAddress": here}
+        listed = ", ".join(f'{name}: "{value}"' for name, value in settings.items())
+        for before, after in {
+            '"local[2]"': f'"{self.cluster.url}"',
+            f"sinks: [{{type: parquet, path: {ANSWERS}}}, {{type: jsonl, path: lines}}]": sinks,
+            "trigger: 1 second": f"trigger: 1 second, settings: {{{listed}}}",
+        }.items():
+            assert before in text, before
+            text = text.replace(before, after)
+        file.write_text(text)
+        return file
 
     def begin(self):
         self.feeder.begin()
@@ -130,20 +147,51 @@ class Stage:
     def seconds(self):
         return time.monotonic() - self.began
 
-    def answered(self):
-        """How many files of answers there are; more after each batch of any stream."""
-        return sum(work.reached(self.folder).values())
+    def needed(self):
+        """A time that no answer reaches without rows that come from now on."""
+        return self.feeder.newest() - WATERMARK
 
-    def finish(self, wanted):
-        """Wait until all is answered, and end the run."""
-        self.driver.await_answers(self.folder, wanted, alive=False)  # it may still end by the last fault
+    def answered(self):
+        """The newest window's end among the answers of the stream that is behind the others; -1 if one has none."""
+        newest = dict.fromkeys(work.STREAMS, "")
+        with os.scandir(self.folder / ANSWERS) if (self.folder / ANSWERS).is_dir() else _Nothing() as found:
+            for entry in found:
+                stream = entry.name.partition("-")[0]
+                if entry.name.endswith(".parquet") and entry.name > newest.get(stream, "~"):
+                    newest[stream] = entry.name
+        return min(self._moment(stream, name) for stream, name in newest.items())
+
+    def _moment(self, stream, name):
+        if not name:
+            return -1
+        before, moment = self._moments.get(stream, ("", -1))
+        if before != name:
+            try:
+                read = pq.read_table(self.folder / ANSWERS / name)
+            except (OSError, ValueError):  # it is being replaced
+                return moment
+            column = "window_end" if "window_end" in read.column_names else "time"
+            moment = pc.max(read[column].cast(pa.timestamp("us", "UTC"))).value
+            self._moments[stream] = name, moment
+        return moment
+
+    def finish(self):
+        """Let the run answer all there is, and end it; one that only catches up completes what was cut short."""
+        last = self.feeder.newest()
+        until = time.monotonic() + 1200
+        while self.answered() <= last:  # the windows that have the newest row
+            assert time.monotonic() < until, f"the last windows are not answered\n{self.driver.told()}"
+            time.sleep(0.5)
         self._ending.set()
         self._watcher.join()
         assert self.driver.stop() == 130, self.driver.told()
+        last = Driver(self.file, "--catch-up", **self._environment)
+        last.start()
+        assert last.ended(900) == 0, last.told()
 
-    def found(self):
+    def found(self, spark):
         """The rows of answers by sink."""
-        found = work.found_in(self.folder)
+        found = work.found_in(self.folder, ANSWERS)
         catalog = places.catalog_of(self.folder)
         found["delta"] = [
             row
@@ -160,7 +208,27 @@ class Stage:
                 cursor = connection.execute(f"SELECT * FROM {name}")
                 names = [column.name for column in cursor.description]
                 found["postgres"] += [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-        return {name: rows if name in FILES else list(map(work.plain_row, rows)) for name, rows in found.items()}
+        found["kafka"] = list(self._messages(spark))
+        plain = {
+            name: rows if name in ("parquet", "jsonl") else list(map(work.plain_row, rows))
+            for name, rows in found.items()
+        }
+        return {**plain, "s3": list(map(work.plain_row, self._objects()))}
+
+    def _messages(self, spark):
+        """The rows of all messages that are committed; a message has those of one answer."""
+        frame = spark.read.format("kafka").option("kafka.bootstrap.servers", self.broker.servers)
+        frame = frame.option("kafka.isolation.level", "read_committed").option("subscribe", "answers").load()
+        for record in frame.select(frame.value.cast("string").alias("value")).toLocalIterator():
+            answer = json.loads(record["value"])
+            shared = {name: value for name, value in answer.items() if name != "rows"}
+            yield from ({**shared, **row} for row in answer["rows"])
+
+    def _objects(self):
+        files = S3FileSystem(**self.store.options())
+        for one in files.get_file_info(FileSelector("answers/lines")):
+            for line in files.open_input_stream(one.path).readall().decode().splitlines():
+                yield json.loads(line)
 
     def kept(self):
         """The ids that the cache has."""
@@ -176,6 +244,11 @@ class Stage:
             self.cluster.stop()
         self.postgres.remove()
         self.redis.remove()
+        self.store.kill()
+        self.broker.stop(hard=True)
+        self.network.remove()
+        for disk in self.disks.values():
+            disk.remove()
 
     def _start_again(self):
         while not self._ending.wait(0.1):
@@ -187,17 +260,29 @@ class Stage:
             for pid in self.driver.members():  # Java below a driver that was killed ends a little later
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            for entry in self._temp.iterdir():  # as service managers do, who give each start a folder of its own
+                shutil.rmtree(entry, ignore_errors=True)
             if not self._ending.wait(RESTART):
                 self.driver.start()
 
     def is_rejected(self):
         """Whether the run could not begin again and again, which no fault explains."""
-        return [code for _, code, *_ in self.codes[-4:]] == [2, 2, 2, 2]
+        return [code for _, code, *_ in self.codes[-6:]] == [2] * 6
 
     def unexpected(self):
         """Ends that no fault explains, or of which the run did not tell the reason."""
         assert PASSWORD not in self.driver.log.read_text(errors="replace")
         return [one for one in self.codes if one[1] not in CODES or (one[1] != -9 and len(one) == 2)]
+
+
+class _Nothing:
+    """What a folder that is not there has."""
+
+    def __enter__(self):
+        return ()
+
+    def __exit__(self, *_):
+        pass
 
 
 def python_workers(cluster):
@@ -209,3 +294,9 @@ def python_workers(cluster):
             if b"worker_daemon" in command or b"pyspark.daemon" in command:
                 found.append(pid)
     return found
+
+
+def set_writable(folder, *, allowed):
+    """Allow or forbid everybody, also root, to create files in a folder; returns whether that is possible here."""
+    done = subprocess.run(["chattr", "-i" if allowed else "+i", folder], check=False, capture_output=True)
+    return done.returncode == 0

@@ -1,31 +1,42 @@
 """Faults of all kinds, drawn from a seed, against a run of all families on a standalone cluster: each answer once.
 
-SKYBAND_FAULTS_COUNT is how many faults (1,000 for `make campaign`), SKYBAND_FAULTS_SEED draws others. The timeline goes
-to the folder SKYBAND_FAULTS_FOLDER.
+SKYBAND_FAULTS_COUNT is how many faults (1,000 for `make campaign`), SKYBAND_FAULTS_SEED draws others. After
+SKYBAND_FAULTS_MINUTES, or as soon as there is a file `stop` in the folder SKYBAND_FAULTS_FOLDER, no more faults come,
+and answers are compared. The timeline goes to that folder, fault by fault.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 import os
+import platform
 import random
+import threading
 import time
+from collections import Counter
 from pathlib import Path
 
+import pyspark
 import pytest
 
+from skyband.errors import MissingDependencyError
+from tests.connectors.kafka.broker import broker_jars, connector
 from tests.connectors.postgres.server import binaries
 from tests.connectors.redis.server import binary
+from tests.connectors.s3.server import jar
+from tests.downloads import NotFetchedError
 from tests.faults import work
-from tests.faults.campaign.blows import BLOWS
+from tests.faults.campaign.blows import BLOWS, MODULES, bursts
 from tests.faults.campaign.stage import Stage
+from tests.faults.length import MINUTES
 
 SEED = int(os.environ.get("SKYBAND_FAULTS_SEED", "9"))
 COUNT = int(os.environ.get("SKYBAND_FAULTS_COUNT", "12"))
-PATIENCE = 600  # seconds until answers come again
-DOUBLE = 0.3  # of all faults come before the run has recovered from the one before
-CALM = 1.5  # seconds, the most between a recovery and the next fault
-HEADS = ("second", "fault", "what it hit", "seconds until answers came")
+FOLDER = Path(os.environ["SKYBAND_FAULTS_FOLDER"]) if "SKYBAND_FAULTS_FOLDER" in os.environ else None
+PATIENCE = 900  # seconds until answers come again
+CALM = 1.0  # seconds, the most between a recovery and the next burst
+HEADS = ("second", "burst", "fault", "what it hit", "seconds until all streams answered", "ends of the run")
 
 pytestmark = [
     pytest.mark.long,
@@ -33,53 +44,105 @@ pytestmark = [
 ]
 
 
-def test_a_campaign_of_faults(tmp_path, tally):
-    source = random.Random(SEED)
-    stage = Stage(tmp_path)
-    timeline = []
+@pytest.fixture(scope="module", autouse=True)
+def servers():
+    """The programs of an object store and of a broker, fetched if need be."""
     try:
+        jar(), broker_jars(), connector()
+    except (NotFetchedError, MissingDependencyError) as error:
+        pytest.skip(f"a campaign needs an object store and a broker: {error}")
+
+
+def test_a_campaign_of_faults(tmp_path, tally, request):
+    stage = Stage(tmp_path)
+    try:
+        timeline = Timeline(stage)
         stage.begin()
-        await_more(stage, 0)
-        while len(timeline) < COUNT:
-            blow = source.choices(list(BLOWS), list(BLOWS.values()))[0]
-            began, before = stage.seconds(), stage.answered()
-            hit = blow(stage, source)
-            if hit is None:  # there was nothing to hit
-                time.sleep(0.2)
-                continue
-            recovered = None
-            if source.random() >= DOUBLE or len(timeline) == COUNT - 1:
-                recovered = await_more(stage, before)
-                time.sleep(source.uniform(0, CALM))
-            timeline.append((began, blow.__name__.replace("_", " "), hit, recovered))
-            keep(timeline)
+        await_answers(stage, 0)
+        source = random.Random(f"calm {SEED}")
+        for burst in bursts(SEED, timeline.kinds):
+            ends = len(stage.codes)
+            hit = strike(stage, burst, COUNT - timeline.count)
+            began = time.monotonic()
+            await_answers(stage, stage.needed())
+            timeline.add(hit, time.monotonic() - began, len(stage.codes) - ends)
+            if timeline.count >= COUNT or timeline.is_over():
+                break
+            time.sleep(source.uniform(0, CALM))
         stage.feeder.finish()
-        rows = stage.feeder.rows
-        every = work.wanted(rows, [work.ALL, work.EACH, work.MORE])
+        every = work.wanted(stage.feeder.rows, [work.ALL, work.EACH, work.MORE])
         wanted = [row for row in every if row[0] != "more"]
-        stage.finish(wanted)
-        unexpected, found, kept = stage.unexpected(), stage.found(), stage.kept()
+        stage.finish()
+        unexpected, kept = stage.unexpected(), stage.kept()
+        found = stage.found(request.getfixturevalue("spark"))
     finally:
         stage.close()
-    for _, kind, _, _ in timeline:
-        tally.fault(kind)
-    tally.note(f"{len(timeline):,} faults in {timeline[-1][0]:,.0f} seconds, drawn with SKYBAND_FAULTS_SEED={SEED}")
+    for kind, count in timeline.counts.items():
+        tally.fault(kind, count)
+    tally.note(f"{timeline.count:,} faults in {timeline.seconds:,.0f} seconds, drawn with SKYBAND_FAULTS_SEED={SEED}")
     assert not unexpected
-    for name in ("parquet", "jsonl", "delta", "iceberg", "postgres"):
+    for name in ("parquet", "jsonl", "s3", "delta", "iceberg", "postgres", "kafka"):
         tally.check([row for row in found[name] if not row[0].startswith("extra")], wanted)
         check_extras(tally, found[name], [row for row in every if row[0] == "more"])
     last = max(row[2] for row in wanted if row[0] == "all")
-    assert kept == sorted(row[4] for row in wanted if row[0] == "all" and row[2] == last)
+    assert kept == sorted({row[4] for row in wanted if row[0] == "all" and row[2] == last})
 
 
-def await_more(stage, before):
-    """Wait until there are more answers than before; how many seconds that took."""
+def strike(stage, burst, most):
+    """Inject a burst of at most so many faults: of each, the second, the kind and what it hit.
+
+    A fault begins while earlier ones last, but not while one of the same target does.
+    """
+    hit, running, begun = [], {}, 0
+
+    def inject(drawn):
+        began, what = stage.seconds(), drawn.blow.strike(stage, random.Random(drawn.seed))
+        if what is not None:
+            hit.append((began, drawn.blow.kind, what))
+
+    for drawn, pause in burst:
+        for one in drawn:
+            if begun == most:
+                break
+            if one.blow.target in running:
+                running[one.blow.target].end()
+            running[one.blow.target] = Injection(inject, one)
+            running[one.blow.target].start()
+            begun += 1
+        time.sleep(pause)
+    for thread in running.values():
+        thread.end()
+    return sorted(hit)
+
+
+class Injection(threading.Thread):
+    """A fault that is injected beside others."""
+
+    def __init__(self, inject, drawn):
+        super().__init__(name=drawn.blow.kind)
+        self._work, self._error = lambda: inject(drawn), None
+
+    def run(self):
+        try:
+            self._work()
+        except Exception as error:
+            error.add_note(f"while injecting: {self.name}")
+            self._error = error
+
+    def end(self):
+        """Wait until it has ended; its error, if there was one."""
+        self.join()
+        if self._error is not None:
+            raise self._error
+
+
+def await_answers(stage, needed):
+    """Wait until each stream has an answer to which rows have come that were not there at the last fault."""
     began = time.monotonic()
-    while stage.answered() <= before:
+    while stage.answered() <= needed:
         assert not stage.is_rejected(), stage.driver.told()
         assert time.monotonic() < began + PATIENCE, f"no answers for {PATIENCE} seconds\n{stage.driver.told()}"
-        time.sleep(0.05)
-    return time.monotonic() - began
+        time.sleep(0.1)
 
 
 def check_extras(tally, rows, every):
@@ -88,12 +151,41 @@ def check_extras(tally, rows, every):
         tally.check_extra([row for row in rows if row[0] == name], every, joined=False)
 
 
-def keep(timeline):
-    """Write the timeline after each fault, so that a campaign that fails has one."""
-    if "SKYBAND_FAULTS_FOLDER" not in os.environ:
-        return
-    with Path(os.environ["SKYBAND_FAULTS_FOLDER"], "campaign.csv").open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(HEADS)
-        for began, kind, hit, recovered in timeline:
-            writer.writerow((f"{began:.1f}", kind, hit, "" if recovered is None else f"{recovered:.1f}"))
+class Timeline:
+    """What was injected, written down fault by fault, so that a campaign that fails has one, too."""
+
+    def __init__(self, stage):
+        self._began = time.monotonic()
+        self.kinds = [kind for module in MODULES for kind in of(module) if BLOWS[kind].possible(stage)]
+        self.count = self.bursts = 0
+        self.seconds = 0.0
+        self.counts = Counter()
+        if FOLDER is not None:
+            self._write("w", HEADS)
+            about = {"seed": SEED, "kinds": len(self.kinds), "spark": pyspark.__version__}
+            about |= {"python": platform.python_version(), "namespaces": stage.network.can_be_cut}
+            (FOLDER / "campaign.json").write_text(json.dumps(about, indent=2))
+
+    def add(self, hit, recovered, ends):
+        """A burst, after which all streams answered again so many seconds later; the run had ended so often."""
+        self.bursts += 1
+        for began, kind, what in hit:
+            self.count += 1
+            self.counts[kind] += 1
+            self.seconds = began
+            if FOLDER is not None:
+                self._write("a", (f"{began:.1f}", self.bursts, kind, what, f"{recovered:.1f}", ends))
+
+    def is_over(self):
+        """Whether no more faults may come, however many there were."""
+        late = MINUTES is not None and time.monotonic() > self._began + 60 * MINUTES
+        return late or (FOLDER is not None and (FOLDER / "stop").exists())
+
+    def _write(self, mode, row):
+        with (FOLDER / "campaign.csv").open(mode, newline="") as file:
+            csv.writer(file).writerow(row)
+
+
+def of(module):
+    """The kinds of faults that a module registers, in its order."""
+    return [kind for kind, one in BLOWS.items() if one.strike.__module__ == module.__name__]
