@@ -96,10 +96,18 @@ faults: java ## run the fault tests for longer (MINUTES=30), check every answer,
 	$(BIN)/python -m benchmarks.faults build/faults
 
 campaign: COUNT := $(or $(COUNT),1000)
+campaign: SPARKS := 4.0.5 4.1.4 4.2.1
 campaign: java ## inject COUNT faults (1000) into a run on a cluster, check every answer (an hour and more)
-	mkdir -p build/faults
-	SKYBAND_FAULTS_COUNT=$(COUNT) SKYBAND_FAULTS_FOLDER=build/faults $(BIN)/pytest -n 0 tests/faults/campaign
-	$(BIN)/python -m benchmarks.faults build/faults
+	mkdir -p build/campaign
+	rm -f build/campaign/*
+	@for version in $(SPARKS); do \
+	  test -d build/pyspark-$$version || \
+	    $(BIN)/uv pip install --quiet --target build/pyspark-$$version pyspark==$$version || exit 1; \
+	done
+	SKYBAND_FAULTS_COUNT=$(COUNT) SKYBAND_FAULTS_FOLDER=build/campaign $(if $(MINUTES),SKYBAND_FAULTS_MINUTES=$(MINUTES)) \
+	  SKYBAND_FAULTS_SPARKS="$$(printf build/pyspark-%s: $(SPARKS))" \
+	  $(BIN)/pytest -n 0 tests/faults/campaign/test_campaign.py
+	$(BIN)/python -m benchmarks.faults build/campaign campaign
 
 check: $(READY) ## check lint, format, types, import contracts, installed packages and wording
 	$(BIN)/ruff check $(CODE)

@@ -1,4 +1,4 @@
-"""Write the results of `make faults` or `make campaign` into their page: python -m benchmarks.faults FOLDER."""
+"""Write the results of `make faults` or `make campaign` into their page: benchmarks.faults FOLDER [campaign]."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ CAMPAIGN_IMAGE = report.ROOT / "docs" / "images" / "faults-campaign.png"
 PARTS = {"java": "Java", "driver": "driver (Python)", "workers": "workers (Python)"}
 
 
-def run(folder: Path) -> None:
-    """Write the tally and the results of the long run into the page."""
+def run(folder: Path, *, campaign: bool = False) -> None:
+    """Write the tally and the results of the long run into the page, or those of a campaign."""
     tally = json.loads((folder / "tally.json").read_text()) if (folder / "tally.json").exists() else None
-    if (folder / "campaign.csv").exists():
+    if campaign:
         _tell_of_campaign(folder, {} if tally is None else tally["windows"])
         return
     report.into_page("faults-machine", report.machine(), page=PAGE)
@@ -172,4 +172,4 @@ def _draw(samples: list[dict[str, float]]) -> None:
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]))
+    run(Path(sys.argv[1]), campaign=sys.argv[2:] == ["campaign"])

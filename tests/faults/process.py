@@ -29,6 +29,14 @@ class Driver:
         self.process = None
         self.lost_java = False  # whether it was Java alone that was killed last
 
+    def set(self, name, value):
+        """Set an environment variable of the next start."""
+        self._variables[name] = value
+
+    def with_options(self, *options):
+        """Another process of the same run, with other options."""
+        return Driver(self._file, *options, **self._variables)
+
     def start(self):
         with self.log.open("a") as log:
             self.process = subprocess.Popen(

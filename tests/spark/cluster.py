@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -29,11 +30,11 @@ class Cluster:
 
     Without an archive, workers run the Python of this process. With `restarts`, the master stores what it knows, and
     can be started again. `network` has a namespace for each worker, where it has one; `variables` are those of all
-    processes.
+    processes; `spark` is the folder of the package `pyspark` that they run.
     """
 
-    def __init__(self, folder, archive=None, *, restarts=False, network=None, variables=None):
-        self.folder, self.archive = folder, archive
+    def __init__(self, folder, archive=None, *, restarts=False, network=None, variables=None, spark=HOME):
+        self.folder, self.archive, self._spark = folder, archive, spark
         self._network, self._variables = network or NoNetwork(), variables or {}
         self._port = free_port() if restarts else 0
         self._processes = {}
@@ -52,7 +53,7 @@ class Cluster:
         host = self._network.address("here" if name == "master" else name)
         with (self.folder / f"{name}.log").open("w") as log, self._network.inside(name):
             self._processes[name] = subprocess.Popen(
-                [HOME / "bin" / "spark-class", f"{PACKAGE}.{main}", "--host", host, "--webui-port", "0"]
+                [self._spark / "bin" / "spark-class", f"{PACKAGE}.{main}", "--host", host, "--webui-port", "0"]
                 + [str(argument) for argument in arguments],
                 env=self._bare_environment(host),
                 stdout=log,
@@ -69,7 +70,8 @@ class Cluster:
             "PATH": os.pathsep.join(map(str, (python, java, "/usr/bin", "/bin"))),
             "JAVA_HOME": str(java.parent),
             "HOME": str(self.home) if self.archive is not None else str(Path.home()),
-            "SPARK_HOME": str(HOME),
+            "SPARK_HOME": str(self._spark),
+            **({} if self._spark == HOME else {"PYTHONPATH": str(self._spark.parent)}),
             "SPARK_LOCAL_IP": host,
             "SPARK_DAEMON_MEMORY": "256m",
             # Executors that cannot start end the program: each attempt unpacks the archive again.
@@ -100,11 +102,22 @@ class Cluster:
         for name in names:
             self._awaited(name, r"(Successfully registered with master)")
 
+    def switch(self, spark):
+        """Start all processes again with another version of Spark, when no program runs."""
+        workers = [name for name in self._processes if name != "master"]
+        for name in list(self._processes):
+            self.kill_worker(name)
+        shutil.rmtree(self.folder / "recovery", ignore_errors=True)  # is of one version
+        self._spark = spark
+        self.start_master()
+        self.add_workers(*workers)
+
     def kill_worker(self, name):
         """As if its machine were switched off: its executors end with it."""
         process = self._processes.pop(name)
         for found in _session_of(process.pid):
-            os.kill(found, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(found, signal.SIGKILL)
         process.wait()
 
     def submit(self, program, *arguments, settings=None, log):
@@ -141,7 +154,7 @@ class Cluster:
     def executors(self):
         """The executors' process ids by worker."""
         found = {}
-        for name, process in self._processes.items():
+        for name, process in list(self._processes.items()):
             found[name] = sorted(pid for pid in _session_of(process.pid) if _is_executor(pid))
         return found
 
@@ -151,7 +164,7 @@ class Cluster:
 
     def members(self, *names):
         """The processes of the master or a worker, with all that they have started; without names, of all."""
-        processes = [process for name, process in self._processes.items() if not names or name in names]
+        processes = [process for name, process in list(self._processes.items()) if not names or name in names]
         return [pid for process in processes for pid in _session_of(process.pid)]
 
     def end(self, process):

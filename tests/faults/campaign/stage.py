@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -32,7 +33,8 @@ from tests.faults.machine import SlowDisk, WrongClock, together
 from tests.faults.process import Driver
 from tests.network import network
 from tests.servers import PASSWORD
-from tests.spark.cluster import Cluster
+from tests.spark import bounded_run
+from tests.spark.cluster import HOME, Cluster
 
 WORKERS = ("first", "second")
 CABLES = ("database", "cache", "store", "broker", *WORKERS)
@@ -65,8 +67,10 @@ MEGABYTES = {"state": 256, "out": 256, "temp": 256}
 class Stage:
     """The run and all that it needs. It is started again whenever it ends, as a service is."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, older=()):
+        """`older` are folders with the packages of earlier versions of Spark, the first of which it begins with."""
         self.folder = folder
+        self._sparks = [*(Path(one).resolve() / "pyspark" for one in older), HOME]
         (folder / "disks").mkdir()
         self.disks = {name: Disk(folder / "disks" / name, size) for name, size in MEGABYTES.items()}
         self.clock, self.slow = WrongClock(folder), SlowDisk(folder)
@@ -92,7 +96,9 @@ class Stage:
         self._temp.mkdir()
         workers.mkdir()
         variables = {**machine, "SPARK_LOCAL_DIRS": str(workers)}
-        self.cluster = Cluster(folder / "cluster", restarts=True, network=self.network, variables=variables)
+        self.cluster = Cluster(
+            folder / "cluster", restarts=True, network=self.network, variables=variables, spark=self._sparks[0]
+        )
         self.cluster.add_workers(*WORKERS)
         self.file = self._write_workload()
         self.feeder = Feeder(folder / "in")
@@ -102,19 +108,20 @@ class Stage:
             "STORE_USER": USER,
             "STORE_SECRET": SECRET,
         }
-        self._environment = {
+        environment = {
             "SPARK_LOCAL_IP": address("here"),
             "TMPDIR": str(self._temp),
             "SPARK_LOCAL_DIRS": str(self._temp),
             **machine,
             **self.variables,
         }
-        self.driver = Driver(self.file, **self._environment)
+        self.driver = Driver(self.file, **environment)
+        self._use_spark()
         self.began = time.monotonic()
         self.extra, self.numbers = [], 0  # queries that joined while it ran, and how many ever did
         self.codes = []  # of each end: seconds since the beginning, exit code, last line
         self._moments = {}  # of the newest file of answers of a stream: its name and its newest window
-        self._ending = threading.Event()
+        self._ending, self._held = threading.Event(), threading.Lock()
         self._watcher = threading.Thread(target=self._start_again, daemon=True)
 
     def _write_workload(self):
@@ -143,6 +150,28 @@ class Stage:
         self.feeder.begin()
         self.driver.start()
         self._watcher.start()
+
+    def upgrades(self):
+        """How many newer versions of Spark are left."""
+        return len(self._sparks) - 1
+
+    def upgrade(self):
+        """Stop the run, and start it and the cluster with the next version of Spark."""
+        before = version_of(self._sparks.pop(0))
+        with self._held:
+            if self.driver.is_alive():
+                self.driver.stop()
+            self.driver.end()
+            self.cluster.switch(self._sparks[0])
+            self._use_spark()
+            self.driver.start()
+        return f"from {before} to {version_of(self._sparks[0])}"
+
+    def _use_spark(self):
+        paths = bounded_run.environment()["PYTHONPATH"]
+        if self._sparks[0] != HOME:
+            paths = os.pathsep.join((str(self._sparks[0].parent), paths))
+        self.driver.set("PYTHONPATH", paths)
 
     def seconds(self):
         return time.monotonic() - self.began
@@ -185,7 +214,7 @@ class Stage:
         self._ending.set()
         self._watcher.join()
         assert self.driver.stop() == 130, self.driver.told()
-        last = Driver(self.file, "--catch-up", **self._environment)
+        last = self.driver.with_options("--catch-up")
         last.start()
         assert last.ended(900) == 0, last.told()
 
@@ -252,8 +281,11 @@ class Stage:
 
     def _start_again(self):
         while not self._ending.wait(0.1):
-            if self.driver.is_alive():
-                continue
+            with self._held:
+                self._start_again_if_ended()
+
+    def _start_again_if_ended(self):
+        if not self.driver.is_alive():
             code = self.driver.process.returncode
             said = [line for line in self.driver.told().splitlines() if line.startswith("skyband: ")]
             self.codes.append((self.seconds(), code, *said[-1:]))
@@ -273,6 +305,11 @@ class Stage:
         """Ends that no fault explains, or of which the run did not tell the reason."""
         assert PASSWORD not in self.driver.log.read_text(errors="replace")
         return [one for one in self.codes if one[1] not in CODES or (one[1] != -9 and len(one) == 2)]
+
+
+def version_of(spark):
+    """The version of a package of Spark."""
+    return re.search(r"__version__: str = ['\"](.+)['\"]", (spark / "version.py").read_text())[1]
 
 
 class _Nothing:

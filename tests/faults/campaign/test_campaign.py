@@ -2,7 +2,8 @@
 
 SKYBAND_FAULTS_COUNT is how many faults (1,000 for `make campaign`), SKYBAND_FAULTS_SEED draws others. After
 SKYBAND_FAULTS_MINUTES, or as soon as there is a file `stop` in the folder SKYBAND_FAULTS_FOLDER, no more faults come,
-and answers are compared. The timeline goes to that folder, fault by fault.
+and answers are compared. The timeline goes to that folder, fault by fault. SKYBAND_FAULTS_SPARKS are folders with
+earlier versions of Spark, oldest first: the campaign begins with the first, and goes on with the next ones.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import platform
 import random
 import threading
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 
@@ -34,6 +36,7 @@ from tests.faults.length import MINUTES
 SEED = int(os.environ.get("SKYBAND_FAULTS_SEED", "9"))
 COUNT = int(os.environ.get("SKYBAND_FAULTS_COUNT", "12"))
 FOLDER = Path(os.environ["SKYBAND_FAULTS_FOLDER"]) if "SKYBAND_FAULTS_FOLDER" in os.environ else None
+OLDER = [one for one in os.environ.get("SKYBAND_FAULTS_SPARKS", "").split(os.pathsep) if one]
 PATIENCE = 900  # seconds until answers come again
 CALM = 1.0  # seconds, the most between a recovery and the next burst
 HEADS = ("second", "burst", "fault", "what it hit", "seconds until all streams answered", "ends of the run")
@@ -54,7 +57,7 @@ def servers():
 
 
 def test_a_campaign_of_faults(tmp_path, tally, request):
-    stage = Stage(tmp_path)
+    stage = Stage(tmp_path, OLDER)
     try:
         timeline = Timeline(stage)
         stage.begin()
@@ -62,10 +65,15 @@ def test_a_campaign_of_faults(tmp_path, tally, request):
         source = random.Random(f"calm {SEED}")
         for burst in bursts(SEED, timeline.kinds):
             ends = len(stage.codes)
-            hit = strike(stage, burst, COUNT - timeline.count)
+            hit = strike(stage, burst, COUNT - timeline.count, timeline)
             began = time.monotonic()
             await_answers(stage, stage.needed())
             timeline.add(hit, time.monotonic() - began, len(stage.codes) - ends)
+            if stage.upgrades() and timeline.count >= COUNT * (1 - stage.upgrades() / (len(OLDER) + 1)):
+                began = stage.seconds(), time.monotonic()
+                what = stage.upgrade()
+                await_answers(stage, stage.needed())
+                timeline.add([(began[0], "restart with a newer Spark", what)], time.monotonic() - began[1], 1)
             if timeline.count >= COUNT or timeline.is_over():
                 break
             time.sleep(source.uniform(0, CALM))
@@ -85,10 +93,11 @@ def test_a_campaign_of_faults(tmp_path, tally, request):
         tally.check([row for row in found[name] if not row[0].startswith("extra")], wanted)
         check_extras(tally, found[name], [row for row in every if row[0] == "more"])
     last = max(row[2] for row in wanted if row[0] == "all")
+    assert not timeline.errors, "the test could not inject all that it should"
     assert kept == sorted({row[4] for row in wanted if row[0] == "all" and row[2] == last})
 
 
-def strike(stage, burst, most):
+def strike(stage, burst, most, timeline):
     """Inject a burst of at most so many faults: of each, the second, the kind and what it hit.
 
     A fault begins while earlier ones last, but not while one of the same target does.
@@ -96,7 +105,12 @@ def strike(stage, burst, most):
     hit, running, begun = [], {}, 0
 
     def inject(drawn):
-        began, what = stage.seconds(), drawn.blow.strike(stage, random.Random(drawn.seed))
+        began = stage.seconds()
+        try:
+            what = drawn.blow.strike(stage, random.Random(drawn.seed))
+        except Exception as error:  # the campaign goes on without it, and fails at its end
+            timeline.failed(drawn.blow.kind, error)
+            return
         if what is not None:
             hit.append((began, drawn.blow.kind, what))
 
@@ -105,35 +119,14 @@ def strike(stage, burst, most):
             if begun == most:
                 break
             if one.blow.target in running:
-                running[one.blow.target].end()
-            running[one.blow.target] = Injection(inject, one)
+                running[one.blow.target].join()
+            running[one.blow.target] = threading.Thread(target=inject, args=(one,), name=one.blow.kind)
             running[one.blow.target].start()
             begun += 1
         time.sleep(pause)
     for thread in running.values():
-        thread.end()
+        thread.join()
     return sorted(hit)
-
-
-class Injection(threading.Thread):
-    """A fault that is injected beside others."""
-
-    def __init__(self, inject, drawn):
-        super().__init__(name=drawn.blow.kind)
-        self._work, self._error = lambda: inject(drawn), None
-
-    def run(self):
-        try:
-            self._work()
-        except Exception as error:
-            error.add_note(f"while injecting: {self.name}")
-            self._error = error
-
-    def end(self):
-        """Wait until it has ended; its error, if there was one."""
-        self.join()
-        if self._error is not None:
-            raise self._error
 
 
 def await_answers(stage, needed):
@@ -160,6 +153,7 @@ class Timeline:
         self.count = self.bursts = 0
         self.seconds = 0.0
         self.counts = Counter()
+        self.errors = []
         if FOLDER is not None:
             self._write("w", HEADS)
             about = {"seed": SEED, "kinds": len(self.kinds), "spark": pyspark.__version__}
@@ -175,6 +169,13 @@ class Timeline:
             self.seconds = began
             if FOLDER is not None:
                 self._write("a", (f"{began:.1f}", self.bursts, kind, what, f"{recovered:.1f}", ends))
+
+    def failed(self, kind, error):
+        """A fault could not be injected, which is an error of the test."""
+        self.errors.append((kind, error))
+        if FOLDER is not None:
+            with (FOLDER / "errors.txt").open("a") as file:
+                file.write(f"{kind}\n{''.join(traceback.format_exception(error))}\n")
 
     def is_over(self):
         """Whether no more faults may come, however many there were."""
