@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import statistics
 import sys
 from collections import Counter, defaultdict
@@ -52,7 +53,7 @@ def _tell_of_campaign(folder: Path, windows: dict[str, int]) -> None:
     report.show(
         "faults-campaign-recovery", "Recovery", ["bursts", *heads[1:]], _of_bursts(samples), write=True, page=PAGE
     )
-    versions = f"Spark {about['spark']}, seed {about['seed']}."
+    versions = f"Spark {about['spark']} at the end, seed {about['seed']}."
     report.into_page("faults-campaign-machine", f"{report.machine()} {versions}", page=PAGE)
     bursts = {one.burst: one for one in samples}
     ends = sum(int(one.ends) for one in bursts.values())
@@ -65,6 +66,7 @@ def _tell_of_campaign(folder: Path, windows: dict[str, int]) -> None:
             f"{windows[kind]:,} {kind}" for kind in ("lost", "doubled", "wrong")
         )
     report.into_page("faults-campaign-windows", told + ("." if windows else ""), page=PAGE)
+    shutil.copyfile(folder / "campaign.csv", report.RESULTS / "faults-campaign-timeline.csv")
     _draw_campaign(samples)
 
 
