@@ -96,7 +96,7 @@ faults: java ## run the fault tests for longer (MINUTES=30), check every answer,
 	$(BIN)/python -m benchmarks.faults build/faults
 
 campaign: COUNT := $(or $(COUNT),1000)
-campaign: SPARKS := 4.0.5 4.1.4 4.2.1
+campaign: SPARKS := 4.1.4 4.2.1
 campaign: java ## inject COUNT faults (1000) into a run on a cluster, check every answer (an hour and more)
 	mkdir -p build/campaign
 	rm -f build/campaign/*

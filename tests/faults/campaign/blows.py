@@ -9,7 +9,7 @@ from tests.faults.campaign import on_input, on_machine, on_processes, on_servers
 from tests.faults.campaign.blow import BLOWS, Blow
 
 MODULES = (on_input, on_machine, on_processes, on_servers)
-SIZES = (1, 1, 6, 12, 24, 40)  # faults of a burst
+SIZES = (1, 8, 16, 32, 64, 64)  # faults of a burst
 AT_ONCE = (1, 1, 2, 3)  # faults at the same moment
 GAP = 0.7  # seconds, the most between two moments of a burst
 ENDS = 0.3  # of all bursts may end the run, which takes a start of Spark
