@@ -53,8 +53,11 @@ def _tell_of_campaign(folder: Path, windows: dict[str, int]) -> None:
     report.show(
         "faults-campaign-recovery", "Recovery", ["bursts", *heads[1:]], _of_bursts(samples), write=True, page=PAGE
     )
-    versions = f"Spark {about['spark']} at the end, seed {about['seed']}."
-    report.into_page("faults-campaign-machine", f"{report.machine()} {versions}", page=PAGE)
+    machine = report.machine().partition(" Load of")[0]  # that is of now
+    told = (
+        f"{machine} Spark {about['spark']} at the end. Seed {about['seed']}. Load when it began: {about['load']:.0f}."
+    )
+    report.into_page("faults-campaign-machine", told, page=PAGE)
     bursts = {one.burst: one for one in samples}
     ends = sum(int(one.ends) for one in bursts.values())
     told = (

@@ -44,12 +44,12 @@ def network_cut_to_the_cache(stage, random):
     return _cut(stage, "cache", random)
 
 
-@blow("store", 3, possible=_can_cut)
+@blow("store", 3, possible=lambda stage: _can_cut(stage) and stage.store is not None)
 def network_cut_to_the_object_store(stage, random):
     return _cut(stage, "store", random)
 
 
-@blow("broker", 3, possible=_can_cut)
+@blow("broker", 3, possible=lambda stage: _can_cut(stage) and stage.broker is not None)
 def network_cut_to_the_broker(stage, random):
     return _cut(stage, "broker", random)
 

@@ -10,6 +10,14 @@ from tests.faults.campaign.stage import set_writable
 from tests.servers import PASSWORD
 
 
+def _has_store(stage):
+    return stage.store is not None
+
+
+def _has_broker(stage):
+    return stage.broker is not None
+
+
 @blow("database")
 def pause_of_the_database(stage, random):
     return paused([stage.postgres.pid], random)
@@ -20,12 +28,12 @@ def pause_of_the_cache(stage, random):
     return paused([stage.redis.pid], random)
 
 
-@blow("store")
+@blow("store", possible=_has_store)
 def pause_of_the_object_store(stage, random):
     return paused([stage.store.pid], random)
 
 
-@blow("broker")
+@blow("broker", possible=_has_broker)
 def pause_of_the_broker(stage, random):
     return paused([stage.broker.pid], random)
 
@@ -48,7 +56,7 @@ def crash_of_the_cache(stage, random):
     return "with its log"
 
 
-@blow("store", 2)
+@blow("store", 2, possible=_has_store)
 def crash_of_the_object_store(stage, random):
     stage.store.kill()
     away(random)
@@ -57,7 +65,7 @@ def crash_of_the_object_store(stage, random):
     return "in the middle of requests"
 
 
-@blow("broker", 2)
+@blow("broker", 2, possible=_has_broker)
 def crash_of_the_broker(stage, random):
     stage.broker.stop(hard=True)
     away(random)
@@ -133,7 +141,7 @@ def revoked_rights_in_the_cache(stage, random):
     return "and granted again"
 
 
-@blow("store", 2)
+@blow("store", 2, possible=_has_store)
 def object_store_that_rejects_writes(stage, random):
     folder = stage.folder / "store" / "objects" / "answers" / "lines"
     if not folder.is_dir() or not set_writable(folder, allowed=False):

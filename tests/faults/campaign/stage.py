@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 from pyarrow.fs import FileSelector, S3FileSystem
 
 from tests.class_archive import java_options
-from tests.connectors.kafka.broker import Broker, broker_jars, connector
+from tests.connectors.kafka.broker import Broker, broker_jars
 from tests.connectors.postgres.server import Postgres
 from tests.connectors.redis.server import Redis
 from tests.connectors.s3.server import PASSWORD as SECRET
@@ -45,11 +45,12 @@ SINKS = """sinks:
   - {{type: redis, url: '${{CACHE_URL}}', prefix: newest, member: id, queries: [all], retry: 1 minute}}
   - {{type: delta, path: 'lake/{{stream}}', compact: 1 minute}}
   - {{type: iceberg, table: 'db.{{stream}}', catalog: 'sqlite:///catalog.db', warehouse: .}}
-  - {{type: jsonl, path: 's3://answers/lines', retry: 1 minute, options: {{access_key: '${{STORE_USER}}',
-      secret_key: '${{STORE_SECRET}}', endpoint_override: '{store}', scheme: http, region: us-east-1}}}}
-  - {{type: kafka, servers: '{broker}', topic: answers, delivery: exactly_once}}
 """
-FILES = ("parquet", "jsonl", "s3")
+STORE = """  - {{type: jsonl, path: 's3://answers/lines', retry: 1 minute, options: {{access_key: '${{STORE_USER}}',
+      secret_key: '${{STORE_SECRET}}', endpoint_override: '{store}', scheme: http, region: us-east-1}}}}
+"""
+BROKER = """  - {{type: kafka, servers: '{broker}', topic: answers, delivery: exactly_once}}
+"""
 ANSWERS = "disks/out/answers"
 SETTINGS = {
     "spark.cores.max": 2,
@@ -67,8 +68,11 @@ MEGABYTES = {"state": 256, "out": 256, "temp": 256}
 class Stage:
     """The run and all that it needs. It is started again whenever it ends, as a service is."""
 
-    def __init__(self, folder, older=()):
-        """`older` are folders with the packages of earlier versions of Spark, the first of which it begins with."""
+    def __init__(self, folder, programs, older=()):
+        """`programs` says whether there are those of an object store and of a broker, which are fetched.
+
+        `older` are folders with the packages of earlier versions of Spark, the first of which it begins with.
+        """
         self.folder = folder
         self._sparks = [*(Path(one).resolve() / "pyspark" for one in older), HOME]
         (folder / "disks").mkdir()
@@ -83,14 +87,16 @@ class Stage:
         self.postgres.execute("GRANT CREATE, USAGE ON SCHEMA public TO writer")
         with self.network.inside("cache"):
             self.redis = Redis(address("cache"))
-        (folder / "store").mkdir()
-        with self.network.inside("store"):
-            self.store = S3(folder / "store", host=address("store"), variables=machine)
-        self.store.make_bucket("answers")
-        (folder / "broker").mkdir()
-        connector()
-        with self.network.inside("broker"):
-            self.broker = Broker(folder / "broker", broker_jars(), address("broker"), machine)
+        self.store = self.broker = None
+        if programs["store"]:
+            (folder / "store").mkdir()
+            with self.network.inside("store"):
+                self.store = S3(folder / "store", host=address("store"), variables=machine)
+            self.store.make_bucket("answers")
+        if programs["broker"]:
+            (folder / "broker").mkdir()
+            with self.network.inside("broker"):
+                self.broker = Broker(folder / "broker", broker_jars(), address("broker"), machine)
         (folder / "cluster").mkdir()
         self._temp, workers = (self.disks["temp"].folder / name for name in ("run", "workers"))
         self._temp.mkdir()
@@ -133,7 +139,11 @@ class Stage:
             sink=ANSWERS,
         )
         here, text = self.network.address("here"), file.read_text()
-        sinks = SINKS.format(store=f"{self.store.host}:{self.store.port}", broker=self.broker.servers)
+        sinks = SINKS.format()
+        if self.store is not None:
+            sinks += STORE.format(store=f"{self.store.host}:{self.store.port}")
+        if self.broker is not None:
+            sinks += BROKER.format(broker=self.broker.servers)
         settings = {**SETTINGS, "spark.driver.host": here, "spark.driver.bindAddress": here}
         listed = ", ".join(f'{name}: "{value}"' for name, value in settings.items())
         for before, after in {
@@ -219,7 +229,7 @@ class Stage:
         assert last.ended(900) == 0, last.told()
 
     def found(self, spark):
-        """The rows of answers by sink."""
+        """The rows of answers by sink; `spark` returns a session that can read messages."""
         found = work.found_in(self.folder, ANSWERS)
         catalog = places.catalog_of(self.folder)
         found["delta"] = [
@@ -237,12 +247,13 @@ class Stage:
                 cursor = connection.execute(f"SELECT * FROM {name}")
                 names = [column.name for column in cursor.description]
                 found["postgres"] += [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-        found["kafka"] = list(self._messages(spark))
+        if self.broker is not None:
+            found["kafka"] = list(self._messages(spark()))
         plain = {
             name: rows if name in ("parquet", "jsonl") else list(map(work.plain_row, rows))
             for name, rows in found.items()
         }
-        return {**plain, "s3": list(map(work.plain_row, self._objects()))}
+        return plain if self.store is None else {**plain, "s3": list(map(work.plain_row, self._objects()))}
 
     def _messages(self, spark):
         """The rows of all messages that are committed; a message has those of one answer."""
@@ -273,8 +284,10 @@ class Stage:
             self.cluster.stop()
         self.postgres.remove()
         self.redis.remove()
-        self.store.kill()
-        self.broker.stop(hard=True)
+        if self.store is not None:
+            self.store.kill()
+        if self.broker is not None:
+            self.broker.stop(hard=True)
         self.network.remove()
         for disk in self.disks.values():
             disk.remove()
