@@ -30,11 +30,12 @@ class Cluster:
 
     Without an archive, workers run the Python of this process. With `restarts`, the master stores what it knows, and
     can be started again. `network` has a namespace for each worker, where it has one; `variables` are those of all
-    processes; `spark` is the folder of the package `pyspark` that they run.
+    processes; `spark` is the folder of the package `pyspark` that they run; below `temp` each
+    has temporary files, which are removed when it starts.
     """
 
-    def __init__(self, folder, archive=None, *, restarts=False, network=None, variables=None, spark=HOME):
-        self.folder, self.archive, self._spark = folder, archive, spark
+    def __init__(self, folder, archive=None, *, restarts=False, network=None, variables=None, spark=HOME, temp=None):
+        self.folder, self.archive, self._spark, self._temp = folder, archive, spark, temp
         self._network, self._variables = network or NoNetwork(), variables or {}
         self._port = free_port() if restarts else 0
         self._processes = {}
@@ -55,7 +56,7 @@ class Cluster:
             self._processes[name] = subprocess.Popen(
                 [self._spark / "bin" / "spark-class", f"{PACKAGE}.{main}", "--host", host, "--webui-port", "0"]
                 + [str(argument) for argument in arguments],
-                env=self._bare_environment(host),
+                env={**self._bare_environment(host), **self._temporary(name)},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -78,6 +79,14 @@ class Cluster:
             "SPARK_DAEMON_JAVA_OPTS": " ".join((SHORT_LIVED, *self._daemon_options())),
             **self._variables,
         }
+
+    def _temporary(self, name):
+        if self._temp is None:
+            return {}
+        place = self._temp / name
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        return {"SPARK_LOCAL_DIRS": str(place)}
 
     def _daemon_options(self):
         if self._port == 0:

@@ -98,12 +98,15 @@ class Stage:
             with self.network.inside("broker"):
                 self.broker = Broker(folder / "broker", broker_jars(), address("broker"), machine)
         (folder / "cluster").mkdir()
-        self._temp, workers = (self.disks["temp"].folder / name for name in ("run", "workers"))
+        self._temp = self.disks["temp"].folder / "run"
         self._temp.mkdir()
-        workers.mkdir()
-        variables = {**machine, "SPARK_LOCAL_DIRS": str(workers)}
         self.cluster = Cluster(
-            folder / "cluster", restarts=True, network=self.network, variables=variables, spark=self._sparks[0]
+            folder / "cluster",
+            restarts=True,
+            network=self.network,
+            variables=machine,
+            spark=self._sparks[0],
+            temp=self.disks["temp"].folder,
         )
         self.cluster.add_workers(*WORKERS)
         self.file = self._write_workload()
