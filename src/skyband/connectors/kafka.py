@@ -221,7 +221,7 @@ class KafkaSource(ParsedSource):
 
         form = record_format(how.name, self) if self.format in ENCODED else None
         records = read_records(how.spark, self, streaming=how.streaming, at_once=how.at_once, between=how.between)
-        return rows_of(records, self, how.name, form, with_record=how.with_record)
+        return rows_of(records, self, how.name, form, with_record=how.with_record, in_tasks=how.in_tasks)
 
     def settled(self, folder: Path) -> Self:
         """Return a copy with an absolute folder for dead letters, and an absolute schema file."""

@@ -13,17 +13,21 @@ from skyband.connectors.envelope import DELETE, OP, UPSERT
 from skyband.connectors.envelope_rows import CORRUPT, envelope_type, unwrapped
 from skyband.connectors.kafka import RECORD_PARTS, KafkaSource, client_options
 from skyband.connectors.kafka_values import SOURCE_OPTIONS
+from skyband.connectors.source import InTasks
 from skyband.connectors.sources import RECORD, WRONG
 from skyband.errors import InvalidInputError, MissingDependencyError
 from skyband.sharding.row_source import HIDDEN
 from skyband.spark.expressions import quoted
+from skyband.spark.wide_rows import only_narrow
 
 if TYPE_CHECKING:
     from skyband.connectors.arrow.record_values import RecordFormat
 
-__all__ = ["LARGEST", "read_records", "reject_missing_connector", "rows_of"]
+__all__ = ["DONE", "LARGEST", "READ", "read_records", "reject_missing_connector", "rows_of"]
 
 LARGEST = 1 << 20  # bytes of a value; the default maximum message size of a broker
+DONE = f"{HIDDEN}done"  # whether tasks have read the value, which is then null
+READ = f"{HIDDEN}read_"  # before the name of a column that tasks have read
 _ROW = f"{HIDDEN}row"
 _TEXT = f"{HIDDEN}text"
 
@@ -59,10 +63,12 @@ def rows_of(
     form: RecordFormat | None = None,
     *,
     with_record: bool = False,
+    in_tasks: InTasks = None,
 ) -> DataFrame:
     """Return the rows in the values of records, the requested parts of the record, and the problem of each.
 
     `form` is how values are decoded that are not text. A malformed row has nulls in the columns of its value.
+    `in_tasks`: tasks read JSON that is usual, which is faster; "narrow": a wide record stops the stream.
     """
     value, text, size = sf.col("value"), sf.col(_TEXT), sf.octet_length("value")
     largest = stream.largest_value or LARGEST
@@ -71,20 +77,25 @@ def rows_of(
         kept.append(sf.struct("topic", "partition", "offset", "timestamp", "key", "value").alias(RECORD))
     if form is not None:
         return _decoded(records, stream, name, form, kept, largest)
+    tombstones = stream.tombstones or ("ignore" if stream.envelope is not None else None)
+    if tombstones == "ignore":
+        records = records.where(value.isNotNull())
+    own: dict[str, Column] = {}  # columns of values that tasks have read
+    if in_tasks is not None and not with_record:
+        records, own = _read_in_tasks(records, stream, kept, largest, in_tasks)
+        kept = [sf.col(quoted(name)) for name in records.columns if name != "value"]
+    done = sf.col(DONE) if own else sf.lit(False)
     # Validate once, and store the result in a column.
     checked = sf.when(size <= largest, sf.try_validate_utf8(value.cast("string")))
     records = records.select("value", checked.alias(_TEXT), *kept)
     unfit = (
-        sf.when(text.isNotNull(), None)
+        sf.when(text.isNotNull() | done, None)
         .when(value.isNull(), "the value is null")
         .when(size > largest, sf.format_string(f"the value has %d bytes, more than {largest}", size))
         .otherwise("the value is not valid UTF-8")
     )
     others = [sf.col(quoted(name)) for name in records.columns if name not in ("value", _TEXT)]
-    tombstones = stream.tombstones or ("ignore" if stream.envelope is not None else None)
-    if tombstones == "ignore":
-        records = records.where(value.isNotNull())
-    elif tombstones == "delete":
+    if tombstones == "delete":
         unfit = sf.when(value.isNotNull(), unfit)
         others.insert(0, sf.when(value.isNull(), DELETE).otherwise(UPSERT).alias(OP))
     if stream.format == "text":
@@ -92,7 +103,8 @@ def rows_of(
     found = records.select(
         _parsed(stream, text).alias(_ROW), *others, sf.coalesce(unfit, _trailing_text(stream)).alias(WRONG)
     )
-    row, names = sf.col(_ROW), [sf.col(quoted(name)) for name in records.columns if name not in ("value", _TEXT)]
+    added = {"value", _TEXT, DONE, *own}
+    row, names = sf.col(_ROW), [sf.col(quoted(name)) for name in records.columns if name not in added]
     names = [sf.col(OP), *names] if tombstones == "delete" else names
     misfit = f"the value is not a {_noun(stream)} that matches the schema"
     is_wrong, columns = row.isNull() | row[CORRUPT].isNotNull(), {name: row[name] for name in stream.schema or {}}
@@ -101,8 +113,25 @@ def rows_of(
         misfit = "the value is not a Debezium envelope of a row that matches the schema"
     elif tombstones == "delete":
         is_wrong &= sf.col(OP) != DELETE
+    if own:
+        columns = {name: sf.when(done, own[READ + name]).otherwise(column) for name, column in columns.items()}
+        is_wrong &= ~done
     wrong = sf.when(is_wrong, sf.coalesce(WRONG, sf.lit(misfit))).otherwise(sf.col(WRONG))
     return found.select(*(column.alias(name) for name, column in columns.items()), *names, wrong.alias(WRONG))
+
+
+def _read_in_tasks(
+    records: DataFrame, stream: KafkaSource, kept: list[Column], largest: int, in_tasks: InTasks
+) -> tuple[DataFrame, dict[str, Column]]:
+    """Return the records after tasks have read usual values, and the columns of those values, if tasks can do that."""
+    from skyband.connectors.kafka_json import read_usual, reader_for  # loads kernels
+
+    reader = reader_for(records.sparkSession, stream, largest)
+    if reader is None:
+        return records.select("value", *kept), {}
+    records = records.select("value", *kept)
+    found = read_usual(only_narrow(records) if in_tasks == "narrow" else records, reader)
+    return found, {READ + name: sf.col(quoted(READ + name)) for name in reader.names}
 
 
 def _decoded(

@@ -19,9 +19,11 @@ from skyband.sharding.emission import Emission
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ParsedSource", "Reading", "SourceModel"]
+__all__ = ["InTasks", "ParsedSource", "Reading", "SourceModel"]
 
 _TIME_WORDS = ("seconds", "milliseconds", "microseconds")
+# Whether the values of a topic can be sent to tasks. "narrow": only small ones, and others stop the stream.
+InTasks = Literal["narrow", "any"] | None
 _PATTERN_LETTERS = "GyMLdEFDQqahHKkmsSVzOXx"
 
 
@@ -35,6 +37,7 @@ class Reading(NamedTuple):
     with_record: bool = False  # also return the location of each row, for dead letters
     query_text: str | None = None  # all text in which queries can name columns; None: read every column
     shape: Any = None  # the columns of files, if they are known: a FileShape
+    in_tasks: InTasks = None
     between: Any = None  # of a batch of a topic: the offsets at which it begins and ends, by topic and partition
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from skyband.connectors.source import Reading, SourceModel
+from skyband.connectors.source import InTasks, Reading, SourceModel
 from skyband.errors import InvalidInputError, SkybandError, UnknownNameError
 from skyband.queries.workload import Workload
 from skyband.sharding.row_source import HIDDEN
@@ -53,14 +53,18 @@ def open_stream(
     at_once: bool = False,
     shape: Any = None,
     number: int = 0,
+    in_tasks: InTasks = None,
 ) -> DataFrame:
     """Return the rows of a stream as a streaming data frame, with computed columns and the time as a timestamp.
 
     `asked` are the queries over the stream; columns that no query can name are not checked.
     `at_once`: one micro-batch takes all available input and ignores the stream's batch size. `shape` are the columns of
-    files, if they are known. `number` is the place of the stream among those of one Spark query.
+    files, if they are known. `number` is the place of the stream among those of one Spark query. `in_tasks`: whether
+    tasks can read the values of a topic.
     """
-    rows = read_rows(stream, Reading(spark, name, at_once=at_once, query_text=named_in(stream, asked), shape=shape))
+    named = named_in(stream, asked)
+    how = Reading(spark, name, at_once=at_once, query_text=named, shape=shape, in_tasks=in_tasks)
+    rows = read_rows(stream, how)
     if stream.marks_malformed:
         # Count before dropping. The observation also keeps Spark from evaluating the record parser twice.
         name_of_counts = f"skyband_source_{number}" if number else "skyband_source"

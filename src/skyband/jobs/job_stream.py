@@ -19,7 +19,7 @@ from skyband.connectors.files import FilesSource
 from skyband.connectors.kafka import KafkaSource
 from skyband.connectors.memory import Memory
 from skyband.connectors.read_files import FileInput
-from skyband.connectors.source import SourceModel
+from skyband.connectors.source import InTasks, SourceModel
 from skyband.connectors.sources import dead_letters_of, open_batch, open_stream
 from skyband.durations import parse_duration
 from skyband.errors import SkybandError, UnsupportedError
@@ -55,6 +55,7 @@ from skyband.spark.plan import Observed, Pipeline, StreamInfo
 from skyband.spark.stream_handle import Deliver, Handle
 from skyband.spark.stream_start import launch
 from skyband.spark.topology import SparkPlan
+from skyband.spark.wide_rows import is_unlimited
 from skyband.workload_file import WorkloadFile
 
 __all__ = ["JobStream", "Mode"]
@@ -269,7 +270,16 @@ class JobStream:
         if isinstance(stream, FilesSource):
             letters = None if self._letters_of_tasks(stream) is None else self._staged
             return FileInput(self._name, stream, self._spark, at_once=at_once, letters=letters)
-        return open_stream(self._spark, self._name, stream, asked=workload, at_once=at_once)
+        in_tasks: InTasks = "narrow" if is_unlimited(self._spark) else "any"
+        return open_stream(self._spark, self._name, stream, asked=workload, at_once=at_once, in_tasks=in_tasks)
+
+    def _wide_rows(self) -> DataFrame | None:
+        """Return the rows of a topic with wide records, which Spark reads."""
+        file, name = self._file(), self._name
+        stream, at_once = file.streams[name], self._mode == "catch-up"
+        if stream.source != "kafka":
+            return None
+        return open_stream(self._spark, name, stream, asked=file.workloads[name], at_once=at_once)
 
     @property
     def _staged(self) -> str:
@@ -357,6 +367,7 @@ class JobStream:
             old_scores=has_old_scores(self.wanted),
             past=(*file.since, *self.added_past),
             dead_letters=dead_letters,
+            wide_rows=self._wide_rows,
             progress=None if before is None else before.progress,
             before=None if before is None else before.plan,
             locked=True,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, Literal
 
 from pyspark.sql import DataFrame, SparkSession
@@ -205,6 +206,7 @@ def launch(
     emission: Emission = ONCE,
     old_scores: bool = False,
     past: Iterable[str] = (),
+    wide_rows: Callable[[], DataFrame | None] | None = None,
 ) -> Handle:
     """Implement `start`, with further options: answers and changes together.
 
@@ -217,15 +219,16 @@ def launch(
     plan of the stored state. `locked`: the caller has already locked the checkpoint. `reshard`: the number of shards
     and partitions of the stored state may change.
     `limits` are the limits of late rows. `opened` are sinks to close when the stream ends. `outbox` passes answers to
-    sinks over Spark Connect. `past` names queries whose past arrives in a message.
+    sinks over Spark Connect. `past` names queries whose past arrives in a message. `wide_rows` returns the rows to use
+    in place of `df` after a wide row has stopped the stream; None: the same ones.
     """
     spark = _session(df)
     kept = Checkpoint(spark, checkpoint)
     description = kept.read()
     mode: Late = "return" if callable(late) else late
-    draft = check(
-        df,
-        workload,
+    planned_for = partial(
+        check,
+        workload=workload,
         time=time,
         id_=id_,
         watermark=watermark,
@@ -240,7 +243,7 @@ def launch(
         emission=emission,
         old_scores=old_scores,
     )
-    draft = replace(draft, past=frozenset(past))
+    draft = replace(planned_for(df), past=frozenset(past))
     if before is not None:
         refuse_unresumable(before, draft.plan, draft.past)
     lock = Lock(None if locked else kept.lock)
@@ -265,7 +268,7 @@ def launch(
             settings |= cut_settings()
         elif unlimited:
             draft = replace(draft, refuses_wide=True)
-        planned = _Replanned(draft, progress, kept.control)
+        planned = _Replanned(draft, progress, kept.control, wide_rows, planned_for)
         pipeline = draft.assemble(kept.control)
         side_outputs: list[tuple[Write, DataFrame | None, str]] = []
         if dead_letters is not None:
@@ -288,7 +291,7 @@ def launch(
             opened=opened,
             outbox=outbox,
             by_spark=planned.by_spark if draft.scans else None,
-            cut_rows=planned.with_cut_batches if draft.refuses_wide else None,
+            cut_rows=planned.with_cut_batches if unlimited else None,
         )
         handle.begin()
     except BaseException:
@@ -320,8 +323,16 @@ def _converted(
 class _Replanned:
     """The plan of a stream that starts again in another way."""
 
-    def __init__(self, plan: SparkPlan, progress: StreamProgress, control: str) -> None:
+    def __init__(
+        self,
+        plan: SparkPlan,
+        progress: StreamProgress,
+        control: str,
+        wide_rows: Callable[[], DataFrame | None] | None,
+        planned_for: Callable[[DataFrame], SparkPlan],
+    ) -> None:
         self._plan, self._progress, self._control = plan, progress, control
+        self._wide_rows, self._planned_for = wide_rows, planned_for
 
     def by_spark(self, error: SkybandError) -> Pipeline:
         """Let Spark read the rest of the stream, if tasks meet files that they cannot read."""
@@ -331,7 +342,9 @@ class _Replanned:
 
     def with_cut_batches(self) -> Pipeline:
         """Accept wide rows, whose batches are limited by bytes."""
-        self._plan = replace(self._plan, refuses_wide=False)
+        rows = None if self._wide_rows is None else self._wide_rows()
+        plan = self._plan if rows is None else replace(self._planned_for(rows), past=self._plan.past)
+        self._plan = replace(plan, refuses_wide=False)
         return self._plan.assemble(self._control)
 
 
