@@ -15,6 +15,7 @@ import json
 import shutil
 import statistics
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def _rounds(
 ) -> dict[str, list[float]]:
     """Return the seconds of the micro-batches of each job."""
     found: dict[str, list[float]] = {}
-    jobs = {
+    jobs: dict[str, Callable[[], list[float]]] = {
         SPARK: lambda: _counted(spark, home, servers, rows),
         "JSON, 1 query": lambda: _answered(spark, home, servers, rows, batches, "json", 1),
         f"JSON, {QUERIES} queries": lambda: _answered(spark, home, servers, rows, batches, "json", QUERIES),
