@@ -75,6 +75,12 @@ class FilesSource(ParsedSource):
         description="What reads the files. auto: Spark's tasks read and reduce them with Arrow, where the answers are "
         "the same; otherwise Spark's reader. spark: Spark's reader. Default: auto.",
     )
+    shared: bool | None = Field(
+        default=None,
+        description="Whether all machines of the session have the files and the checkpoint at the same paths, as on a "
+        "network file system. Tasks of a cluster, or of a session over Spark Connect, then read them. Default: "
+        "false.",
+    )
     dead_letters: Text | None = Field(
         default=None,
         description="A folder for malformed rows and records and the reasons, as JSON lines. Relative to the folder of "

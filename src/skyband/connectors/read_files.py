@@ -129,6 +129,7 @@ _LETTERS_OF_TASKS = (
     "Spark's reader would have to read the files, but tasks write the dead letters of this stream since it ran with "
     "unreadable_files: dead_letters, so the stream stopped. Remove dead_letters, or start over with --fresh."
 )
+_SHARED = "Set shared: true if all machines of the session have it at the same path. "
 _UNKNOWN = "?"  # the time column, until `answers` names it
 
 
@@ -265,20 +266,20 @@ def _named(stream: FilesSource, rows: LocalRows, plan: SparkPlan) -> set[str]:
 def _refuse_other_places(name: str, spark: SparkSession, stream: FilesSource, folder: str | None) -> None:
     """Reject sessions in which tasks may see other files, or read and compute in another way."""
 
-    def refused(what: str) -> SkybandError:
+    def refused(what: str, fix: str = "") -> SkybandError:
         if stream.of_table is None:
             return on_spark(name, what)
         return UnsupportedError(
-            f"stream {name!r}: {what} is not supported for {stream.of_table}s. Run the file with --local."
+            f"stream {name!r}: {what} is not supported for {stream.of_table}s. {fix}Run the file with --local."
         )
 
     if not has_limited_sources():
         raise refused(f"Spark {spark.version}, whose data sources in Python read all files at once,")
-    if is_remote(spark):
-        raise refused("a Spark Connect session, whose server may run on another machine,")
+    if is_remote(spark) and not stream.shared:
+        raise refused("a Spark Connect session, whose server may run on another machine,", _SHARED)
     master = spark.conf.get("spark.master", "") or ""
-    if not master.startswith("local"):
-        raise refused(f"master {master!r}, on which a path may be of another file system,")
+    if not stream.shared and not master.startswith("local"):
+        raise refused(f"master {master!r}, on which a path may be of another file system,", _SHARED)
     if has_scheme(stream.path) or (folder is not None and has_scheme(folder)):
         raise refused(f"path {(stream.path if has_scheme(stream.path) else folder)!r}, which has a scheme,")
     for key, value in dict(spark.conf.getAll).items():
