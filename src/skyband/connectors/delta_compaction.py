@@ -49,7 +49,7 @@ class Compactor:
             self._due = self._oldest(table) + self._plan.age
         if time() >= self._due:
             self._due = time() + self._plan.age  # what could not be merged is not tried again and again
-            self._thread = threading.Thread(target=self.compact, name="skyband-delta-compaction", daemon=True)
+            self._thread = threading.Thread(target=self.compact, name="skyband-compaction", daemon=True)
             self._thread.start()
 
     def compact(self) -> None:

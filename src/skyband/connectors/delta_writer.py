@@ -57,27 +57,14 @@ class DeltaWriter(TableWriter):
         super().__init__(f"Delta table {path!r}", key, queries, retry, by_tasks=by_tasks)
         self._path, self._options = path, {name: str(value) for name, value in (options or {}).items()}
         self._table: Any = None
-        self._compactor = None if compaction is None else Compactor(self._load, compaction, str(self))
-
-    def take(self, batch: int, rows: pa.Table) -> None:
-        """Append the answers of a micro-batch, unless the table already has them; start a compaction if it is due."""
-        super().take(batch, rows)
-        if self._compactor is not None:
-            self._compactor.compact_if_due(self._table)
-
-    def take_files(self, batch: int, files: Sequence[TaskFile], rest: pa.Table | None) -> None:
-        """Add the files of a micro-batch, as `TableWriter.take_files`; start a compaction if it is due."""
-        super().take_files(batch, files, rest)
-        if self._compactor is not None:
-            self._compactor.compact_if_due(self._table)
-
-    def close(self) -> None:
-        """Wait for a compaction that is running."""
-        if self._compactor is not None:
-            self._compactor.join()
+        if compaction is not None:
+            self.compactor = Compactor(self._load, compaction, str(self))
 
     def _load(self) -> Any:
         return DeltaTable(self._path, storage_options=self._options)
+
+    def _newest(self) -> Any:
+        return self._table
 
     def _open(self) -> bool:
         try:

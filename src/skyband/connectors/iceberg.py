@@ -12,7 +12,7 @@ from skyband.connectors.secrets import SecretsRule, shown_address
 from skyband.connectors.section import Wrong
 from skyband.connectors.server import seconds
 from skyband.connectors.sink import SinkModel
-from skyband.connectors.values import Gap, Scalar, Text
+from skyband.connectors.values import Gap, Scalar, Size, Text, size_in_bytes
 from skyband.paths import absolute, has_scheme
 
 if TYPE_CHECKING:
@@ -86,6 +86,19 @@ class IcebergSink(SinkModel):
         examples=["5 minutes"],
     )
 
+    compact: Gap | None = Field(
+        default=None,
+        description="The age at which small files are merged, beside the stream. Replaced files stay until their "
+        "snapshots expire. Default: never.",
+        examples=["10 minutes"],
+    )
+    compact_size: Size | None = Field(
+        default=None,
+        description="The size of the merged files; smaller files are small. With `compact`. Default: the table "
+        "property write.target-file-size-bytes, or 128 MB.",
+        examples=["256 MB"],
+    )
+
     writers: Literal["driver", "tasks"] | None = Field(
         default=None,
         description="What writes files. driver: all answers of a micro-batch pass through the driver process. tasks: "
@@ -97,6 +110,8 @@ class IcebergSink(SinkModel):
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
         """Check that the table has a namespace, and that a catalog in a database has a warehouse."""
         yield from catalog_rules(raw, "answers")
+        if raw.get("compact_size") is not None and raw.get("compact") is None:
+            yield "compact_size", "requires compact, the age at which small files are merged."
         catalog = str(raw.get("catalog") or "")
         if has_scheme(catalog) and not catalog.startswith(("http://", "https://")) and raw.get("warehouse") is None:
             yield "warehouse", "is missing; a catalog in a database needs a folder for its tables."
@@ -105,6 +120,7 @@ class IcebergSink(SinkModel):
 
     def open(self, opening: Opening) -> IcebergWriter:
         """Return a writer to the table."""
+        from skyband.connectors.delta_compaction import Compaction
         from skyband.connectors.iceberg_writer import IcebergWriter
 
         return IcebergWriter(
@@ -115,6 +131,11 @@ class IcebergSink(SinkModel):
             catalog=self.catalog_name or "default",
             retry=seconds(self.retry or "60 seconds"),
             by_tasks=self.writers == "tasks",
+            compaction=None
+            if self.compact is None
+            else Compaction(
+                seconds(self.compact), None if self.compact_size is None else size_in_bytes(self.compact_size)
+            ),
         )
 
     def settled(self, folder: Path) -> Self:

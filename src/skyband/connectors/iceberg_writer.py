@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from skyband.connectors.delta_compaction import Compaction
 from skyband.connectors.table_errors import cause_of, is_denied
 from skyband.connectors.table_files import WRITE_CHECK, refuse_read_only
 from skyband.connectors.table_writer import Committed, TableWriter
@@ -68,12 +69,24 @@ class IcebergWriter(TableWriter):
         catalog: str = "default",
         retry: float = 60,
         by_tasks: bool = False,
+        compaction: Compaction | None = None,
     ) -> None:
         super().__init__(f"Iceberg table {table!r}", key, queries, retry, by_tasks=by_tasks)
         self._name, self._properties = table, {name: str(value) for name, value in properties.items()}
         self._catalog_name = catalog
         self._catalog: Any = None
         self._table: Any = None
+        if compaction is not None:
+            from skyband.connectors.iceberg_compaction import IcebergCompactor
+
+            self.compactor = IcebergCompactor(self._load, compaction, str(self))
+
+    def _load(self) -> Any:
+        # The thread of a compaction does not share the connection of the stream.
+        return load_catalog(self._catalog_name, **self._properties).load_table(self._name)
+
+    def _newest(self) -> Any:
+        return self._table
 
     def _open(self) -> bool:
         if self._catalog is None:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from skyband.connectors.delta_compaction import Compactor
 from skyband.connectors.server import GivenUpError, Patience
 from skyband.connectors.table_errors import cause_of
 from skyband.connectors.table_files import read_parts, remove_parts, stored_types, write_part
@@ -83,6 +84,7 @@ class TableWriter(CommittedBatches):
     holds = "answers"
     of_dead_letters = False
     first = 0
+    compactor: Compactor | None = None  # merges small files beside the stream
     narrowest = 8  # the smallest width of integers in the table, in bits
 
     def __init__(self, where: str, key: str, queries: Sequence[Query], retry: float, *, by_tasks: bool = False) -> None:
@@ -98,6 +100,10 @@ class TableWriter(CommittedBatches):
     @abstractmethod
     def _open(self) -> bool:
         """Load the newest version of the table; return whether it exists."""
+
+    @abstractmethod
+    def _newest(self) -> Any:
+        """Return the table as of the last commit."""
 
     @abstractmethod
     def _create(self, schema: pa.Schema) -> None:
@@ -176,9 +182,10 @@ class TableWriter(CommittedBatches):
         self._at_start(make)
 
     def take(self, batch: int, rows: pa.Table) -> None:
-        """Append the answers of a micro-batch, unless the table already has them."""
+        """Append the answers of a micro-batch, unless the table already has them; start a compaction if it is due."""
         if rows.num_rows:
             self._commit(lambda: self._take(batch, rows))
+        self._compact_if_due()
 
     def task_writer(self) -> Callable[[pa.Table], TaskFile]:
         """Return the function with which tasks write answers to a file of the table's folder."""
@@ -191,9 +198,13 @@ class TableWriter(CommittedBatches):
         found = list(files)
         if rest is not None and rest.num_rows:
             found.append(self.task_writer()(rest))
-        if not found:
-            return
-        self._commit(lambda: self._take_files(batch, found))
+        if found:
+            self._commit(lambda: self._take_files(batch, found))
+        self._compact_if_due()
+
+    def _compact_if_due(self) -> None:
+        if self.compactor is not None and (table := self._newest()) is not None:
+            self.compactor.compact_if_due(table)
 
     def _commit(self, work: Callable[[], None]) -> None:
         try:
@@ -223,7 +234,9 @@ class TableWriter(CommittedBatches):
         self._patience.end()
 
     def close(self) -> None:
-        """Do nothing."""
+        """Wait for a compaction that is running."""
+        if self.compactor is not None:
+            self.compactor.join()
 
     def _take_files(self, batch: int, files: Sequence[TaskFile]) -> None:
         found, done = self._before(batch)

@@ -38,7 +38,8 @@ engine:
 SINKS = """
   - {{type: csv, path: cells}}
   - {{type: parquet, path: out, writers: tasks}}
-  - {{type: kafka, servers: "{servers}", topic: {out}, delivery: exactly_once}}
+  - {{type: kafka, servers: "{servers}", topic: {out}, delivery: exactly_once,
+     options: {{kafka.max.block.ms: 600000}}}}
 """
 ROWS = 400
 

@@ -245,23 +245,75 @@ def test_two_streams_write_to_one_table_at_the_same_time(tmp_path):
     assert numbers("delta", tmp_path) == sorted([*range(5)] * 2)
 
 
-def sizes(folder):
+def iceberg(folder):
+    return catalog_of(folder).load_table("db.answers")
+
+
+def sizes(folder, kind="delta"):
     from deltalake import DeltaTable
+
+    if kind == "iceberg":
+        return sorted(task.file.file_size_in_bytes for task in iceberg(folder).scan().plan_files())
 
     found = pa.table(DeltaTable(str(folder / "answers")).get_add_actions(flatten=True))
     return sorted(found["size_bytes"].to_pylist())
 
 
-def test_small_files_are_merged_beside_the_stream(tmp_path):
-    writer = ready("delta", tmp_path, compact="1 millisecond")
+@pytest.mark.parametrize("kind", KINDS)
+def test_small_files_are_merged_beside_the_stream(tmp_path, kind):
+    writer = ready(kind, tmp_path, compact="1 millisecond")
     for batch in range(6):
         writer.take(batch, answers(batch))
     writer.close()
     writer.take(6, answers(6))
     writer.close()
-    assert len(sizes(tmp_path)) == 1
-    ready("delta", tmp_path).take(6, answers(6))  # still known as written
-    assert numbers("delta", tmp_path) == list(range(7))
+    assert len(sizes(tmp_path, kind)) == 1
+    ready(kind, tmp_path).take(6, answers(6))  # still known as written
+    assert numbers(kind, tmp_path) == list(range(7))
+
+
+def test_compactions_of_iceberg_replace_files_and_change_no_rows(tmp_path):
+    """Large files, and files with deleted rows, stay; commits of the stream at the same time win or are repeated."""
+    from skyband.connectors.delta_compaction import Compaction
+    from skyband.connectors.iceberg_compaction import IcebergCompactor
+
+    writer = ready("iceberg", tmp_path)
+    for batch in range(6):
+        writer.take(batch, answers(batch))
+
+    def operations():
+        return [one.summary.operation.value for one in iceberg(tmp_path).snapshots()]
+
+    before = sizes(tmp_path, "iceberg")
+    IcebergCompactor(lambda: iceberg(tmp_path), Compaction(0.0, max(before)), "t").compact()
+    assert sizes(tmp_path, "iceberg") == before  # none is small
+    IcebergCompactor(lambda: iceberg(tmp_path), Compaction(0.0, 2 * max(before)), "t").compact()
+    assert len(sizes(tmp_path, "iceberg")) == 3
+    assert operations() == ["append"] * 6 + ["replace"] * 3
+    held = iceberg(tmp_path)
+    writer.take(6, answers(6))  # after the compaction has read the table
+    IcebergCompactor(lambda: held, Compaction(0.0), "t").compact()
+    assert len(sizes(tmp_path, "iceberg")) == 2
+    assert numbers("iceberg", tmp_path) == list(range(7))
+    writer.take(7, answers(7))
+    ready("iceberg", tmp_path).take(7, answers(7))
+    assert numbers("iceberg", tmp_path) == list(range(8))
+
+
+def test_a_compaction_of_iceberg_gives_up_if_its_files_are_gone(tmp_path, caplog):
+    from skyband.connectors.delta_compaction import Compaction
+    from skyband.connectors.iceberg_compaction import IcebergCompactor
+
+    writer = ready("iceberg", tmp_path)
+    for batch in range(3):
+        writer.take(batch, answers(batch))
+    held = iceberg(tmp_path)
+    iceberg(tmp_path).delete("query = 'big'")
+    IcebergCompactor(lambda: held, Compaction(0.0), "t").compact()
+    assert not sizes(tmp_path, "iceberg")
+    assert numbers("iceberg", tmp_path) == []
+    IcebergCompactor(lambda: 1 / 0, Compaction(0.0), "the table").compact()
+    assert "the table: small files were not merged: division by zero" in caplog.text
 
 
 def test_files_are_merged_at_an_age_and_to_a_size_also_by_short_runs(tmp_path, monkeypatch):
@@ -323,8 +375,8 @@ def test_keys_of_compaction():
     ):
         with pytest.raises(sb.InvalidInputError, match=says):
             sb.sinks.Delta(path="answers", **keys)
-    with pytest.raises(sb.InvalidInputError, match="compact"):
-        sb.sinks.Iceberg(table="a.b", catalog="https://c", compact="1 hour")
+    with pytest.raises(sb.InvalidInputError, match="compact_size: requires compact"):
+        sb.sinks.Iceberg(table="a.b", catalog="https://c", compact_size="1 GB")
 
 
 def part(writer, batch, queries=("big",), **more):
