@@ -2,7 +2,7 @@
 
 Topics have the same trades as JSON and as Avro, on a broker that the benchmark starts on this machine. Each round runs
 all jobs over a whole topic. The rate of a job is that of its median micro-batch; the first one of each round is left
-out.
+out. The CPU time is that of Spark and Python for a whole topic, without the broker; it depends less on other programs.
 
 python -m benchmarks kafka [--quick]
 """
@@ -16,10 +16,12 @@ import shutil
 import statistics
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import fastavro
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
@@ -80,10 +82,17 @@ def run(*, quick: bool = False) -> None:
         report.into_page("kafka-machine", machine, page=PAGE)
 
 
-def _ratios(found: dict[str, list[float]], rows: int) -> list[Ratio]:
-    base = statistics.median(found[SPARK])
+class Job(NamedTuple):
+    """What was measured of a job."""
+
+    seconds: list[float]  # of each micro-batch
+    cpu: list[float]  # seconds of each round
+
+
+def _ratios(found: dict[str, Job], rows: int) -> list[Ratio]:
+    base, base_cpu = (statistics.median(of_spark) for of_spark in found[SPARK])
     ratios = []
-    for name, seconds in found.items():
+    for name, (seconds, cpu) in found.items():
         middle = statistics.median(seconds)
         spread = f"{report.amount(rows / max(seconds))} to {report.amount(rows / min(seconds))}"
         shown = f"{report.amount(rows / middle)} (of {len(seconds)} batches: {spread})"
@@ -99,14 +108,14 @@ def _ratios(found: dict[str, list[float]], rows: int) -> list[Ratio]:
                     None if target is None else share >= target,
                 )
             )
+            ratio = statistics.median(cpu) / base_cpu
+            ratios.append(Ratio(f"{name}: CPU time against that of Spark", "", f"{ratio:.2f}", None))
     return ratios
 
 
-def _rounds(
-    spark: SparkSession, home: Path, servers: str, rows: int, batches: int, rounds: int
-) -> dict[str, list[float]]:
-    """Return the seconds of the micro-batches of each job."""
-    found: dict[str, list[float]] = {}
+def _rounds(spark: SparkSession, home: Path, servers: str, rows: int, batches: int, rounds: int) -> dict[str, Job]:
+    """Run all jobs by turns."""
+    found: dict[str, Job] = {}
     jobs: dict[str, Callable[[], list[float]]] = {
         SPARK: lambda: _counted(spark, home, servers, rows),
         "JSON, 1 query": lambda: _answered(spark, home, servers, rows, batches, "json", 1),
@@ -115,10 +124,25 @@ def _rounds(
     }
     for _ in range(rounds):
         for name, job in jobs.items():
+            before = _cpu_seconds()
             seconds = job()
-            found.setdefault(name, []).extend(seconds)
-            print(f"{name}: {rows / statistics.median(seconds):,.0f} rows/s", flush=True)
+            taken = _cpu_seconds() - before
+            found.setdefault(name, Job([], [])).seconds.extend(seconds)
+            found[name].cpu.append(taken)
+            print(f"{name}: {rows / statistics.median(seconds):,.0f} rows/s, {taken:.1f} s of CPU time", flush=True)
     return found
+
+
+def _cpu_seconds() -> float:
+    """CPU time of this process and of those that it has started, without the broker."""
+    total = 0.0
+    here = psutil.Process()
+    for process in [here, *here.children(recursive=True)]:
+        with suppress(psutil.Error):
+            if "kafka.Kafka" not in process.cmdline():
+                times = process.cpu_times()
+                total += times.user + times.system
+    return total
 
 
 def _counted(spark: SparkSession, home: Path, servers: str, rows: int) -> list[float]:

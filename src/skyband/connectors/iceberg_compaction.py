@@ -8,7 +8,7 @@ from time import time
 from typing import Any
 from uuid import uuid4
 
-from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, _dataframe_to_data_files
 from pyiceberg.manifest import ManifestContent
@@ -29,7 +29,7 @@ _ATTEMPTS = 5  # of a commit, while the stream commits, too
 class IcebergCompactor(Compactor):
     """Starts a compaction when the oldest small file has the age for it, as `Compactor` does for Delta tables.
 
-    A commit replaces some files by one with the same rows, and its snapshot has the operation ``replace``,
+    A commit replaces some files by one with the same rows. Its snapshot has the operation ``replace``,
     which streams over the table skip. If the stream commits at the same time, one of both commits is repeated. Files
     that are replaced stay until their snapshots expire.
     """
@@ -76,7 +76,7 @@ class IcebergCompactor(Compactor):
                         replaced.delete_data_file(file)
                     for file in new:
                         replaced.append_data_file(file)
-            except CommitFailedException:
+            except (CommitFailedException, ValidationException):  # the stream has committed meanwhile
                 if attempt == _ATTEMPTS - 1:
                     raise
                 table.refresh()
@@ -90,9 +90,8 @@ class _Replaced(_OverwriteFiles):
     """An overwrite that replaces files by others with the same rows. pyiceberg writes no summary for it."""
 
     def _summary(self, *given: Any, **more: Any) -> Summary:
-        found = super()._summary(*given, **more)
-        found["operation"] = Operation.REPLACE
-        return found
+        values = super()._summary(*given, **more).model_dump()
+        return Summary(**{**values, "operation": Operation.REPLACE})
 
 
 def _groups(table: Any, size: int) -> Iterator[list[Any]]:
