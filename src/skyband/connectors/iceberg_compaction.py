@@ -86,7 +86,7 @@ class IcebergCompactor(Compactor):
             table.io.delete(file.file_path)
 
 
-class _Replaced(_OverwriteFiles):
+class _Replaced(_OverwriteFiles):  # type: ignore[misc]  # pyiceberg is not typed
     """An overwrite that replaces files by others with the same rows. pyiceberg writes no summary for it."""
 
     def _summary(self, *given: Any, **more: Any) -> Summary:
