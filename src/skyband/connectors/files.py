@@ -78,8 +78,7 @@ class FilesSource(ParsedSource):
     shared: bool | None = Field(
         default=None,
         description="Whether all machines of the session have the files and the checkpoint at the same paths, as on a "
-        "network file system. Tasks of a cluster, or of a session over Spark Connect, then read them. Default: "
-        "false.",
+        "network file system. Tasks of a cluster then read them. Default: false.",
     )
     dead_letters: Text | None = Field(
         default=None,

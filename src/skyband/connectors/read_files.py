@@ -275,8 +275,8 @@ def _refuse_other_places(name: str, spark: SparkSession, stream: FilesSource, fo
 
     if not has_limited_sources():
         raise refused(f"Spark {spark.version}, whose data sources in Python read all files at once,")
-    if is_remote(spark) and not stream.shared:
-        raise refused("a Spark Connect session, whose server may run on another machine,", _SHARED)
+    if is_remote(spark):
+        raise refused("a Spark Connect session, whose server may run on another machine,")
     master = spark.conf.get("spark.master", "") or ""
     if not stream.shared and not master.startswith("local"):
         raise refused(f"master {master!r}, on which a path may be of another file system,", _SHARED)

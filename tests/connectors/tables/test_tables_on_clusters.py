@@ -1,4 +1,4 @@
-"""Tables as sources of streams on a cluster of two workers, and over Spark Connect, with paths that all share."""
+"""Tables as sources of streams on a cluster of two workers, with paths that all share."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from tests.connectors.tables.test_delta_source import in_time
 from tests.connectors.tables.test_tables_on_spark import KINDS, Lake
 from tests.faults.process import Driver
 from tests.spark.cluster import Cluster
-from tests.spark.test_connect import address, final, needs_streams, ran  # noqa: F401 - a fixture
+from tests.spark.test_connect import final
 
-pytestmark = [pytest.mark.long, pytest.mark.slow]
+pytestmark = pytest.mark.release
 SHARED = ", files_per_batch: 1, shared: true"
 SETTINGS = "spark.cores.max: 2, spark.executor.memory: 600m, spark.driver.host: 127.0.0.1, "
 SETTINGS += "spark.driver.bindAddress: 127.0.0.1, spark.sql.shuffle.partitions: 2"
@@ -40,24 +40,4 @@ def test_on_a_cluster(kind, cluster, tmp_path):
         assert driver.ended(600) == 0, driver.told()
     finally:
         driver.end()
-    assert lake.answers() == final(rows)
-
-
-@needs_streams
-@pytest.mark.parametrize("kind", KINDS)
-def test_over_connect(kind, address, tmp_path):  # noqa: F811 - the fixture
-    rows, lake = in_time(46), Lake(kind, tmp_path)
-    lake.append(rows[:60])
-    lake.workload(", files_per_batch: 1", f"engine: {{checkpoint: state, settings: {{spark.remote: '{address}'}}}}\n")
-    code, errors = ran(tmp_path, "skyband.cli", "run", "work.yaml", "--catch-up")
-    assert code == 2
-    assert "a Spark Connect session, whose server may run on another machine, is not supported" in errors
-    assert "Set shared: true if all machines of the session have it at the same path." in errors
-    lake.workload(SHARED, f"engine: {{checkpoint: state, settings: {{spark.remote: '{address}'}}}}\n")
-    for part in (rows[60:90], rows[90:]):
-        code, errors = ran(tmp_path, "skyband.cli", "run", "work.yaml", "--catch-up")
-        assert code == 0, errors
-        lake.append(part)
-    code, errors = ran(tmp_path, "skyband.cli", "run", "work.yaml", "--catch-up")
-    assert code == 0, errors
     assert lake.answers() == final(rows)
