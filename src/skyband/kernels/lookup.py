@@ -6,7 +6,7 @@ of leaving tombstones.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,9 +14,10 @@ from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.stream import Ints
 
 EMPTY = -1
-_FIRST = -7046029254386353131
-_SECOND = -4658895280553007687
-_THIRD = -7723592293110705685
+_FIRST = 0x9E3779B97F4A7C15
+_SECOND = 0xBF58476D1CE4E5B9
+_THIRD = 0x94D049BB133111EB
+_HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
 
 
 class Lookup(NamedTuple):
@@ -36,11 +37,25 @@ def empty_lookup(room: int) -> Lookup:
 
 
 @inner_kernel
+def _product(number: Any, factor: Any) -> Any:
+    """Return the product modulo 2**64, from halves whose products do not overflow.
+
+    The compiler assumes that products of signed numbers never overflow, and NumPy warns about those of unsigned ones.
+    """
+    low, high, factor_low = number & _LOW, number >> _HALF, factor & _LOW
+    least = low * factor_low
+    most = (least >> _HALF) + ((low * (factor >> _HALF)) & _LOW) + ((high * factor_low) & _LOW)
+    return ((most & _LOW) << _HALF) | (least & _LOW)
+
+
+@inner_kernel
 def _home(key: int, mark: int, places: int) -> int:
-    # Compiled, these numbers wrap around; in plain Python they grow. In both cases a key has one home.
-    mixed = int(key) * _FIRST + int(mark) * _SECOND
-    mixed = (mixed ^ (mixed >> 29)) * _THIRD
-    return (mixed ^ (mixed >> 32)) & (places - 1)
+    """Return the index where a key belongs, if it is free. Stored states contain tables, so it must not change."""
+    one, two = _product(np.uint64(key), np.uint64(_FIRST)), _product(np.uint64(mark), np.uint64(_SECOND))
+    mixed = (one >> _HALF) + (two >> _HALF) + (((one & _LOW) + (two & _LOW)) >> _HALF)
+    mixed = ((mixed & _LOW) << _HALF) | (((one & _LOW) + (two & _LOW)) & _LOW)
+    mixed = _product(mixed ^ np.uint64(np.int64(mixed) >> 29), np.uint64(_THIRD))
+    return np.int64(mixed ^ np.uint64(np.int64(mixed) >> 32)) & (places - 1)
 
 
 @inner_kernel
