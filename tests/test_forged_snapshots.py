@@ -15,6 +15,7 @@ from random import Random
 import pytest
 
 import skyband as sb
+from skyband.snapshot import decode, encode
 from tests.golden_states import FOLDER, monitors, read
 
 NAMES = sorted(monitors())
@@ -51,6 +52,26 @@ def test_resuming_forged_contents_ends_no_process(names):
     found = outcomes(",".join(names), 25 if names == FEW else 200)
     assert found.keys() <= {"rejected", "accepted"}, found
     assert found["rejected"] > 5
+
+
+def sizes_of_dictionaries(value):
+    """The dictionaries of slots in a snapshot."""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else []
+    is_book = isinstance(value, dict) and {"slots", "groups", "size"} <= value.keys() and value["size"] > 0
+    found = [value] if is_book else []
+    return [*found, *(book for inner in items for book in sizes_of_dictionaries(inner))]
+
+
+@pytest.mark.parametrize("name", ["aggregate_time", "incomplete_count_exact", "uncertain_count"])
+def test_a_forged_number_of_slots_is_rejected(name):
+    blob = read(FOLDER / f"monitor_{name}.snapshot.gz")
+    count = len(sizes_of_dictionaries(decode(blob)))
+    assert count
+    for place in range(count):
+        values = decode(blob)
+        sizes_of_dictionaries(values)[place]["size"] = 2**31
+        with pytest.raises(sb.SnapshotError, match="2147483648 (slots|keys)"):
+            monitors()[name].resume(encode(values))
 
 
 @pytest.mark.long

@@ -127,6 +127,14 @@ def test_stored_slots_must_exist():
             book.load({"slots": np.array(slots), "groups": np.zeros(1, np.int64), "size": 3}, pa.array([7]))
 
 
+@pytest.mark.parametrize("size", [-1, 2**31, 2**32 - 1, 2**32, 2**62])
+@pytest.mark.parametrize("values", [pa.array([7]), pa.array(["7"])], ids=["numbers", "texts"])
+def test_a_forged_size_reserves_no_memory(size, values):
+    book = KeyDictionary(lambda slots: np.zeros(slots, bool))
+    with pytest.raises(ValueError, match=f"with {size}"):
+        book.load({"slots": np.array([0]), "groups": np.zeros(1, np.int64), "size": size}, values)
+
+
 def test_not_compiled():
     without_compiler(
         "from tests.data.test_slot_dictionary import KINDS, check_slots\n"

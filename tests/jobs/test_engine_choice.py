@@ -56,6 +56,10 @@ def test_without_spark_any_size_runs_in_this_process(tmp_path, monkeypatch):
             "streams: {s: {source: rate, rows_per_second: 5}}\n" + QUERY.replace("by: v", "by: value"),
             "source 'rate'; without Spark only files and tables",
         ),
+        (
+            "streams: {s: {source: table, table: prod.db.trades, time: at}}\n" + QUERY,
+            "stream 's' reads table 'prod.db.trades' of Spark's catalog, which only Spark has",
+        ),
         (FILES.replace("path: in", "path: 's3a://b/in'") + QUERY, "which has a scheme"),
         (FILES.replace("time: at", "time: at, options: {comment: '#'}") + QUERY, "options: {comment: #}"),
         (FILES + QUERY + "engine: {settings: {spark.sql.ansi.enabled: false}}\n", "can change the answers"),

@@ -138,12 +138,35 @@ def since(found, position):
 @pytest.mark.parametrize("seed", range(12))
 def test_a_query_added_is_exact_from_the_first_window_after_all_that_was_seen(seed, ties):
     random = cases.rng(seed)
-    posed = [cases.plain(cases.draw_posed(random, f"q{i}", ties=ties)) for i in range(3)]
+    posed = [cases.draw_posed(random, f"q{i}", ties=ties) for i in range(3)]
     rows = cases.draw_rows(random, 160)
     found, newest = run_changing(random, posed[:2], posed, rows, algorithms=WITH_TIES if ties else ALGORITHMS)
     for one in posed[:2]:
         assert of_query(found, one.name) == cases.wanted(one, rows)
-    assert of_query(found, "q2") == since(cases.wanted(posed[2], rows), newest)
+    # Full windows: where the objects of the query begin is known only if another such query has the same ones.
+    full = [one.query().scan_key() for one in posed[:2] if one.asked.full_only]
+    new = posed[2] if posed[2].query().scan_key() in full else cases.plain(posed[2])
+    assert of_query(found, "q2") == since(cases.wanted(new, rows), newest)
+
+
+@pytest.mark.parametrize("first", [17, 30])
+@pytest.mark.parametrize("noted", [False, True])
+def test_full_windows_of_a_query_that_was_added(noted, first):
+    """Its first own row comes after the change, in the middle of a window; or another query noted an earlier one."""
+    old = cases.Posed("old", Asked(k=1, size=4000, slide=1000), {"by": "s"})
+    same = cases.Posed("same", Asked(k=1, size=2000, slide=1000, full_only=True), {"by": "s", "where": "odd"})
+    new = cases.Posed("new", Asked(k=1, size=4000, slide=1000, full_only=True), {"by": "s", "where": "odd"})
+    odd = range(first, 41)
+    rows = [(1000 * at + 500, float(-at), 2 * at + (at in odd), "a") for at in range(1, 41)]
+    before = [old, same] if noted else [old]
+    found, newest = run_changing(cases.rng(first), before, [*before, new], rows)
+    for one in before:
+        assert of_query(found, one.name) == cases.wanted(one, rows)
+    want = since(cases.wanted(new if noted else cases.plain(new), rows), newest)
+    assert of_query(found, "new") == want
+    if first == 30:
+        starts = [row[0] for row in want["new", "-"]]
+        assert (min(starts) < 30_500) == (not noted)
 
 
 def test_a_query_added_in_a_shard_that_held_nothing():

@@ -16,6 +16,7 @@ from skyband.aggregate.window_totals import completed
 from skyband.data.answer_log import RankedWindows, chosen, joined
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.key_dictionary import KeyDictionary
+from skyband.errors import SnapshotError
 from skyband.kernels.stream import Bools, Floats, Ints
 from skyband.windows import ALWAYS
 
@@ -213,6 +214,9 @@ class AggregateExecutor:
 
     def load(self, state: dict[str, Any]) -> None:
         """Restore the state that `state` returned."""
+        slots = state["book"].get("size", 0)
+        if slots > state["engine"]["last"].size:  # the dictionary reserves space for all slots
+            raise SnapshotError(f"the state has {slots} keys, but no totals for them. Nothing was resumed.")
         self.objects = state["objects"]
         self.book.load(state["book"], one(from_bytes(state["keys"])["key"]))
         self.engine.load(state["engine"])

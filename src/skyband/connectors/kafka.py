@@ -295,6 +295,7 @@ class KafkaSink(SinkModel):
                 yield ("options", option), "is not an option of the Kafka client; those begin with kafka."
             if raw.get("delivery") == "exactly_once" and option in _OF_TRANSACTIONS:
                 yield ("options", option), "is set by delivery: exactly_once; remove the option."
+        yield from _delivery_rules(raw)
 
     @property
     def reads_old_scores(self) -> bool:
@@ -453,6 +454,24 @@ def _option_rules(raw: Mapping[str, Any]) -> Wrong:
     for option in _options(raw):
         if option.lower() in _SERVED:
             yield ("options", option), f"is set with the key {_SERVED[option.lower()]} instead."
+
+
+def _delivery_rules(raw: Mapping[str, Any]) -> Wrong:
+    """Check that options of the producer do not break what `delivery` promises."""
+    in_transactions = raw.get("delivery") == "exactly_once"
+    for option in _options(raw):
+        value = str(raw["options"][option]).strip().lower()
+        place, got = ("options", option), f"got {raw['options'][option]!r}"
+        if option == "kafka.acks" and in_transactions and value not in ("all", "-1"):
+            yield place, f"must be all with delivery: exactly_once, {got}: brokers could lose messages that were sent."
+        elif option == "kafka.acks" and value == "0":
+            yield place, f"must be 1 or all, {got}: messages that no broker confirms can be lost."
+        elif option == "kafka.retries" and in_transactions and value == "0":
+            yield place, f"must be at least 1 with delivery: exactly_once, {got}; remove the option."
+        elif option == "kafka.max.in.flight.requests.per.connection" and in_transactions and not value.isdecimal():
+            yield place, f"must be 1 to 5 with delivery: exactly_once, {got}; remove the option."
+        elif option == "kafka.max.in.flight.requests.per.connection" and in_transactions and not 1 <= int(value) <= 5:
+            yield place, f"must be 1 to 5 with delivery: exactly_once, {got}: messages could change their order."
 
 
 def _options(raw: Mapping[str, Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +32,8 @@ from skyband.kernels.stream import Ints
 __all__ = ["NumberDictionary", "SlotDictionary", "TextDictionary", "as_order", "from_order", "letters_of"]
 
 _FEW = 1024
+_MOST = 2**32 - 1  # an entry has 32 bits for the slot
+_BYTES = 65  # at least, per slot: its entries, owner, number or place of its text, and whether it is free
 
 
 class SlotDictionary:
@@ -122,8 +125,11 @@ class SlotDictionary:
         slots, size = np.asarray(state["slots"], np.int64), int(state["size"])
         if slots.size and not 0 <= slots.min() <= slots.max() < size:
             raise ValueError(f"slots from {slots.min()} to {slots.max()} of a dictionary with {size}")
+        places = max(_FEW, 1 << (size - 1).bit_length()) if size > 0 else _FEW
+        if not 0 <= size <= _MOST or _BYTES * places > _memory():
+            raise ValueError(f"a dictionary with {size} slots, which needs more memory than this machine has")
         self.stored = values.type
-        self._table = _table(max(_FEW, 1 << (size - 1).bit_length()) if size else _FEW)
+        self._table = _table(places)
         self._reserve()
         table = self._table
         table.owners[slots], table.used[slots] = state["groups"], True
@@ -293,6 +299,14 @@ def _table(slots: int) -> SlotTable:
         free=np.zeros(slots, np.int64),
         counters=np.zeros(4, np.int64),
     )
+
+
+def _memory() -> int:
+    """Return the bytes of memory of this machine, or an upper bound of them."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not available on this system
+        return 2**48
 
 
 def _extended(array: Any, size: int) -> Any:

@@ -11,6 +11,7 @@ from skyband import java
 from skyband.connectors.arrow.delta_changes import stored_path
 from skyband.connectors.arrow.paths import listed_files, refuse_options
 from skyband.connectors.files import FilesSource
+from skyband.connectors.table_source import TableSource
 from skyband.errors import SkybandError, UnsupportedError
 from skyband.expressions.failures import InvalidExpressionError
 from skyband.jobs.local_tables import with_local_tables
@@ -115,10 +116,15 @@ def why_not_local(file: WorkloadFile) -> str | None:
 def refuse_unsupported_file(file: WorkloadFile) -> None:
     """Reject files with a source, a sink or a setting that needs Spark."""
     for name in file.workloads:
-        if not isinstance(file.streams[name], FilesSource):
+        source = file.streams[name]
+        if isinstance(source, TableSource):
             raise UnsupportedError(
-                f"stream {name!r} has source {file.streams[name].source!r}; without Spark only files and tables are "
-                "supported. "
+                f"stream {name!r} reads table {source.table!r} of Spark's catalog, which only Spark has. Run the file "
+                "without --local."
+            )
+        if not isinstance(source, FilesSource):
+            raise UnsupportedError(
+                f"stream {name!r} has source {source.source!r}; without Spark only files and tables are supported. "
                 "Run the file without --local."
             )
     for sink in file.sinks:

@@ -100,6 +100,7 @@ def with_scans(plan: SparkPlan, inputs: Mapping[Any, RowInput], frames: Any, che
 def read_by_spark(plan: SparkPlan, error: SkybandError) -> SparkPlan:
     """Let Spark read the rows of a plan, and report why."""
     why = str(error).removesuffix(_COMMAND).partition("\n")[0]
+    why = why.replace("not supported without Spark", "only supported by Spark's reader")
     if plan.tasks_only is not None:
         raise UnsupportedError(f"{why} {plan.tasks_only}") from error
     _LOG.warning("Spark reads the files, which is slower: %s", why)

@@ -60,6 +60,7 @@ class TopKShard(Shard):
         self._engine = engine_named(plan.algorithm)
         self._open = OpenAnswers(plan.emission.every) if plan.emission.provisional else None
         self._known = 0  # with an allowed lateness: the number of rows before this step
+        self._noted: set[str] = set()  # the scans of which the queries before noted the first object
         self._firsts_before: dict[str, int] = {}  # `firsts` before this step, if windows are emitted more than once
 
     def begin_queries(self, watermark: int | None) -> None:
@@ -74,6 +75,21 @@ class TopKShard(Shard):
         for query in joining:
             if query.name not in self.past:
                 refuse_past_landmark(query, self.since.get(query.name, ALWAYS))
+        self._begin_full_windows([query for query in joining if query.full_only and query.name not in self.past])
+
+    def _begin_full_windows(self, joining: Sequence[TopK]) -> None:
+        """Let these queries report the windows that start after all rows before: the stream has begun for them.
+
+        Which of the rows before were objects of theirs is unknown, unless a query with the same objects noted the first.
+        """
+        for scan in self.plan.scans:
+            begins = [
+                self.since[one.name]
+                for one in map(self.plan.queries.__getitem__, scan.places)
+                if one in joining and one.name in self.since
+            ]
+            if begins and scan.identity not in self._noted:
+                self.firsts[scan.identity] = min(*begins, self.firsts.get(scan.identity, NEVER))
 
     def accept(self, arrived: Sequence[pa.Table], notes: Sequence[TopKNote], limit: int) -> int:
         """Add rows that are not late, and return the number of late rows from the notes."""
@@ -386,6 +402,9 @@ class TopKShard(Shard):
             )
         old_scans = {scan.identity for scan in scans_of(before)}
         self.firsts = {name: at for name, at in self.firsts.items() if name in old_scans}
+        self._noted = {
+            scan.identity for scan in scans_of(before) if any(before[place].full_only for place in scan.places)
+        }
         present = {query.name for query in self.plan.queries}
         self.since = {name: at for name, at in self.since.items() if name in present}
         self.session_starts = {name: at for name, at in self.session_starts.items() if name in old_scans}
