@@ -84,10 +84,10 @@ test-bounds: $(READY) ## run the suites of the kernels with bounds checks of all
 	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 2 -m "not long and not release" $(BOUNDS)
 	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 2 tests/test_forged_snapshots.py
 
-# One process: most of the time is compiling the kernels with checks, which happens once for each version of a kernel.
+# Most of the time is compiling the kernels with checks, once for each version of a kernel. Each process has its own ones.
 BOUNDS_SHORT := tests/conformance/test_answers.py tests/aggregate/test_engine.py tests/incomplete/test_monitor.py tests/uncertain/test_monitor.py
-test-bounds-short: $(READY) ## run some suites of the kernels with bounds checks (minutes)
-	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 1 -m "not long and not release" $(BOUNDS_SHORT)
+test-bounds-short: $(READY) ## run some suites of the kernels with bounds checks (minutes); CI runs it
+	NUMBA_BOUNDSCHECK=1 $(BIN)/pytest -n 2 --dist loadfile -m "not long and not release" $(BOUNDS_SHORT)
 
 faults: MINUTES := $(or $(MINUTES),30)
 faults: java ## run the fault tests for longer (MINUTES=30), check every answer, plot the memory

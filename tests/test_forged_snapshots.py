@@ -70,7 +70,7 @@ def test_a_forged_number_of_slots_is_rejected(name):
     for place in range(count):
         values = decode(blob)
         sizes_of_dictionaries(values)[place]["size"] = 2**31
-        with pytest.raises(sb.SnapshotError, match="2147483648 (slots|keys)"):
+        with pytest.raises(sb.SnapshotError, match=r"2147483648 (slots|keys)"):
             monitors()[name].resume(encode(values))
 
 

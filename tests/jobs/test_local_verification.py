@@ -118,6 +118,39 @@ def test_answers_of_an_unfinished_run(tmp_path, rows):
     assert found.not_final > 0
 
 
+def test_answers_of_a_query_that_joined(tmp_path):
+    rows = cases.draw_rows(cases.rng("joined"), 150, scale=1_000_000)
+    write_files(tmp_path / "in", [rows[:60], rows[60:]])
+    later = sorted((tmp_path / "in").iterdir())[1:]
+    for path in later:
+        path.rename(tmp_path / path.name)
+    sink, one = "sinks: [{type: parquet, path: out}]\n", "\n  - {name: low, k: 2, size: 10 seconds, by: -s}\n"
+    assert run_local(workload(tmp_path, one, sink), "catch-up").await_end(600)
+    file = workload(tmp_path, one + "  - {name: joined, k: 2, size: 10 seconds, by: s}\n", sink)
+    for path in later:
+        (tmp_path / path.name).rename(path)
+    assert run_local(file, "catch-up").await_end(600)
+    given = {"answers": tmp_path / "out", "unfinished": True}
+    without = verify_local(file, "rows", **given)
+    assert without.difference.missing > 0
+    assert {row["query"] for row in without.difference.examples} == {"joined"}
+    found = verify_local(file, "rows", **given, joined=True)
+    assert found.agrees, found.difference
+    assert found.earlier == without.difference.missing
+    answers = next(path for path in sorted((tmp_path / "out").iterdir(), reverse=True) if "joined" in queries_in(path))
+    table = pq.read_table(answers)
+    mine = [at for at, row in enumerate(table.to_pylist()) if row["query"] == "joined"]
+    gone = mine[len(mine) // 2]
+    pq.write_table(pa.concat_tables([table.slice(0, gone), table.slice(gone + 1)]), answers)
+    assert verify_local(file, "rows", **given, joined=True).difference.missing == 1
+    with pytest.raises(sb.InvalidInputError, match="--joined requires --answers"):
+        verify_file(file.path, answers=None, unfinished=False, joined=True, as_json=False, verbose=False)
+
+
+def queries_in(path):
+    return set(pq.read_table(path)["query"].to_pylist())
+
+
 def test_the_command(tmp_path, rows, capsys):
     path = workload(tmp_path, QUERIES).path
     options = {"answers": None, "unfinished": False, "verbose": False, "local": True}

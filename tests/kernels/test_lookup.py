@@ -1,4 +1,4 @@
-"""The hash table of pairs: its hash is that of 64-bit arithmetic, compiled and in Python, and entries are found again."""
+"""The hash table of pairs: the hash is that of 64-bit arithmetic, compiled and in Python."""
 
 import numpy as np
 import pytest

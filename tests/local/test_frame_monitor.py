@@ -139,7 +139,7 @@ def test_queries_that_are_added_and_removed(seed):
         monitor.push(table_of(rows[half:]))
         monitor.finish()
         found = monitor.answers()
-        # Where its objects begin is known if it was there at the start, or if a query of full windows has the same ones.
+        # Where its objects begin is known from the start on, or if a query of full windows has the same ones.
         noted = any(query.full_only and query.scan_key() == joining.scan_key() for query in case.queries)
         whole = joining if begins is None or noted else sb.TopK(**{**joining.to_dict(), "full_only": False})
         alone = sb.replay(whole, table_of(rows), time="ts", id="id").to_pylist()

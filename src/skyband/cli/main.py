@@ -223,8 +223,18 @@ def verify(
     answers: Annotated[
         Path | None, typer.Option("--answers", help="Check the answers that a run has written to this folder.")
     ] = None,
+    checksums: Annotated[
+        bool,
+        typer.Option("--checksums", help="Only compare the files of answers with the checksums in the checkpoint."),
+    ] = False,
     unfinished: Annotated[
         bool, typer.Option("--unfinished", help="With --answers: allow the newest windows to be missing.")
+    ] = False,
+    joined: Annotated[
+        bool,
+        typer.Option(
+            "--joined", help="With --answers: allow windows before the first one of each query to be missing."
+        ),
     ] = False,
     local: Annotated[
         bool, typer.Option("--local", help="Compare in this process, without Spark and Java. Only for files.")
@@ -234,11 +244,13 @@ def verify(
 ) -> None:
     """Compare answers with brute force, in Spark SQL or in this process.
 
-    Computes the answers as `run --once` does, or reads those that a run has written.
+    Computes the answers as `run --once` does, or reads those that a run has written. With --checksums, it finds files
+    of answers that were damaged or removed since they were written.
     """
     from skyband.cli.verify import verify_file
 
-    code = verify_file(file, answers=answers, unfinished=unfinished, as_json=as_json, verbose=verbose, local=local)
+    given = {"checksums": checksums, "unfinished": unfinished, "joined": joined, "local": local}
+    code = verify_file(file, answers=answers, as_json=as_json, verbose=verbose, **given)
     raise typer.Exit(code)
 
 

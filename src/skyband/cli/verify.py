@@ -13,6 +13,7 @@ from rich.table import Table
 
 from skyband.cli.spark_session import progress, spark_for
 from skyband.cli.terminal import cell, console, dropped_rows, spoken
+from skyband.connectors.answer_sums import SUMS
 from skyband.connectors.files import FilesSource
 from skyband.errors import InvalidInputError
 from skyband.queries.families import family_of, refuse_unsupported
@@ -24,15 +25,30 @@ DIFFERENT = 1
 
 
 def verify_file(
-    path: Path, *, answers: Path | None, unfinished: bool, as_json: bool, verbose: bool, local: bool = False
+    path: Path,
+    *,
+    answers: Path | None,
+    unfinished: bool,
+    as_json: bool,
+    verbose: bool,
+    joined: bool = False,
+    local: bool = False,
+    checksums: bool = False,
 ) -> int:
     """Verify every stream of the file, or the answers in a folder. Return 0 if all answers agree, else 1."""
     file = read_workload(path)
-    _refuse_misuse(answers, unfinished=unfinished)
+    if checksums:
+        if answers is not None or unfinished or joined or local:
+            raise InvalidInputError(
+                "--checksums compares no answers, so it cannot be combined with --answers, --unfinished, --joined or "
+                "--local. Run both commands."
+            )
+        return _check_files(file, as_json=as_json)
+    _refuse_misuse(answers, unfinished=unfinished, joined=joined)
     _refuse_other_types(file)
     talk, out = console(stderr=True), console()
     local = local or _is_only_local(file, talk)
-    options = {"answers": answers, "unfinished": unfinished}
+    options = {"answers": answers, "unfinished": unfinished, "joined": joined}
     found: dict[str, Any] = {}
     with ExitStack() as stack:
         if local:
@@ -56,6 +72,38 @@ def verify_file(
     return 0 if all(one.agrees for one in found.values()) else DIFFERENT
 
 
+def _check_files(file: WorkloadFile, *, as_json: bool) -> int:
+    """Compare the files of answers of every stream with their checksums. Return 0 if all agree, else 1."""
+    from skyband.jobs.verified import checked_files  # noqa: PLC0415 - loads compiled code
+
+    out = console()
+    found = {name: checked_files(file, name) for name in file.workloads}
+    if as_json:
+        shown = {name: {**one._asdict(), "intact": one.are_intact} for name, one in found.items()}
+        out.file.write(json.dumps(shown) + "\n")
+        return 0 if all(one.are_intact for one in found.values()) else DIFFERENT
+    for name, one in found.items():
+        out.print(f"{name}: {one.agree:,} files of answers agree with their checksums", style="green")
+        for file_name in one.changed:
+            out.print(f"  {file_name} was changed or damaged after it was written", style="bold red", soft_wrap=True)
+        for file_name in one.missing:
+            out.print(f"  {file_name} was removed", style="bold red", soft_wrap=True)
+        if one.unreadable:
+            lines = ", ".join(map(str, one.unreadable))
+            out.print(
+                f"  {file.checkpoint_of(name)}/{SUMS} is damaged in line {lines}", style="bold red", soft_wrap=True
+            )
+        if one.unknown:
+            out.print(f"  {len(one.unknown):,} files have no checksum, such as {one.unknown[0]}", soft_wrap=True)
+        if not one.are_intact:
+            out.print(
+                "  Restore these files from a copy; or start over with skyband run --fresh, if the input is still "
+                "there. The state of the run is not affected.",
+                soft_wrap=True,
+            )
+    return 0 if all(one.are_intact for one in found.values()) else DIFFERENT
+
+
 def _is_only_local(file: WorkloadFile, talk: Any) -> bool:
     """Return whether the file can be verified without Spark, and Spark is missing or cannot read it; print it."""
     from skyband.jobs.engine_choice import why_no_spark, why_not_local  # noqa: PLC0415 - loads compiled code
@@ -69,14 +117,15 @@ def _is_only_local(file: WorkloadFile, talk: Any) -> bool:
     return True
 
 
-def _refuse_misuse(answers: Path | None, *, unfinished: bool) -> None:
+def _refuse_misuse(answers: Path | None, *, unfinished: bool, joined: bool) -> None:
     if answers is not None and not answers.is_dir():
         raise InvalidInputError(
             f"--answers must be a folder on this machine that a run has written to, got {str(answers)!r}."
         )
-    if unfinished and answers is None:
+    if (unfinished or joined) and answers is None:
         raise InvalidInputError(
-            "--unfinished requires --answers. Without --answers, the whole input is evaluated and every window exists."
+            f"--{'unfinished' if unfinished else 'joined'} requires --answers. Without --answers, the whole input is "
+            "evaluated and every window exists."
         )
 
 
@@ -100,6 +149,8 @@ def _print_result(out: Any, name: str, one: Any, where: str) -> None:
         out.print(f"  {dropped_rows('unreadable', one.unreadable, one.rows)}", style="yellow")
     if one.not_final:
         out.print(f"  {one.not_final:,} rows of windows that are not emitted yet were not compared")
+    if one.earlier:
+        out.print(f"  {one.earlier:,} rows of windows before the first one of their query were not compared")
     if one.agrees:
         out.print(f"  all {found.compared:,} answer rows agree", style="bold green")
         return

@@ -245,10 +245,12 @@ class FileSink(SinkModel):
             retry = seconds(self.retry or "60 seconds")
             how: dict[str, Any] = {"options": self.options, "retry": retry, "quote_formulas": quote_formulas}
             return BucketWriter(self.path, opening.stream, self.type, **how)
+        from skyband.connectors.answer_sums import SUMS, AnswerSums
         from skyband.connectors.folder_writer import FolderWriter
 
-        by_tasks = self.writers == "tasks"
-        return FolderWriter(self.path, opening.stream, self.type, quote_formulas=quote_formulas, by_tasks=by_tasks)
+        sums = None if opening.checkpoint is None else AnswerSums(Path(opening.checkpoint) / SUMS)
+        more: dict[str, Any] = {"quote_formulas": quote_formulas, "by_tasks": self.writers == "tasks", "sums": sums}
+        return FolderWriter(self.path, opening.stream, self.type, **more)
 
     def settled(self, folder: Path) -> Self:
         """Return a copy with an absolute folder."""

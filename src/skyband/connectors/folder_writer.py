@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -11,6 +12,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from skyband.connectors.answer_sums import AnswerSums
 from skyband.connectors.folder_batches import WRITERS, files_in, move_together, publish, remove, write_for_batch
 from skyband.errors import InvalidInputError
 from skyband.sharding.delivery import TaskFile
@@ -31,6 +33,8 @@ class FolderWriter:
         Whether text that a spreadsheet would run as a formula is quoted.
     by_tasks
         Whether tasks write large answers.
+    sums
+        Where the checksums of the files are stored; None: nowhere.
     """
 
     holds = "answers"
@@ -38,13 +42,21 @@ class FolderWriter:
     first = 0
 
     def __init__(
-        self, folder: str, stream: str, kind: str, *, quote_formulas: bool = False, by_tasks: bool = False
+        self,
+        folder: str,
+        stream: str,
+        kind: str,
+        *,
+        quote_formulas: bool = False,
+        by_tasks: bool = False,
+        sums: AnswerSums | None = None,
     ) -> None:
         self.folder = Path(folder)
         self.by_tasks = by_tasks
         self._stream = stream
         self._kind = kind
         self._quotes = quote_formulas
+        self._sums = sums
         self._staged: Path | None = None  # where tasks write the current micro-batch
         self._swept = False
 
@@ -55,11 +67,11 @@ class FolderWriter:
         """Write or replace the file of a micro-batch."""
         with self._written(batch) as (path, unfinished):
             if not rows.num_rows:
-                remove(path)  # the workload changed before the batch was repeated
+                self._remove(path)  # the workload changed before the batch was repeated
                 return
             self.folder.mkdir(parents=True, exist_ok=True)
             WRITERS[self._kind](self._safe(rows), unfinished)
-            publish(unfinished, path)
+            self._publish(unfinished, path)
 
     def task_writer(self) -> Callable[[pa.Table], TaskFile]:
         """Return the function with which tasks write the answers of a micro-batch to a hidden folder."""
@@ -76,9 +88,9 @@ class FolderWriter:
                 found.append((self.task_writer() if staged is None else self._writer(staged))(rest))
             if found:
                 move_together(found, unfinished)
-                publish(unfinished, path)
+                self._publish(unfinished, path)
             else:
-                remove(path)
+                self._remove(path)
         self._discard_staged()
 
     def files(self) -> list[Path]:
@@ -93,6 +105,21 @@ class FolderWriter:
         """Remove the files that this stream has written."""
         for path in self.files():
             remove(path)
+
+    def _publish(self, unfinished: Path, path: Path) -> None:
+        """Let the answers of a micro-batch appear, and store the checksums of their files."""
+        if self._sums is None:
+            publish(unfinished, path)
+            return
+        if os.path.lexists(path):
+            self._sums.drop(path)
+        publish(unfinished, path)
+        self._sums.put(files_in([path]))
+
+    def _remove(self, path: Path) -> None:
+        if self._sums is not None and os.path.lexists(path):
+            self._sums.drop(path)
+        remove(path)
 
     @contextmanager
     def _written(self, batch: int) -> Iterator[tuple[Path, Path]]:

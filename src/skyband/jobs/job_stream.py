@@ -85,7 +85,7 @@ class JobStream:
 
     def open_sinks(self, watchers: Sequence[Wanted]) -> None:
         """Open the file's sinks; `watchers` are additional receivers."""
-        opened = open_outputs(self._file, self._name, self._spark, watchers)
+        opened = open_outputs(self._file, self._name, self._spark, watchers, has_state=self._mode != "once")
         self.wanted, self.memories, self.servers = opened.wanted, opened.memories, opened.servers
 
     def check_outputs(self, *, fresh: bool) -> None:

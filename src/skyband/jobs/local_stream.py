@@ -57,7 +57,7 @@ class LocalStream:
         stream, self.workload = file.streams[name], file.workloads[name]
         assert isinstance(stream, FilesSource)  # the job rejects other sources
         self.stream = stream
-        self.outputs = open_outputs(lambda: self.file, name, None, watchers)
+        self.outputs = open_outputs(lambda: self.file, name, None, watchers, has_state=self.mode != "once")
         self.output = output_of(self.outputs.wanted)
         dead = stream.dead_letter_folder
         self.dead = None if dead is None else LocalDeadFolder(dead, name, LARGEST_LETTER)

@@ -44,6 +44,7 @@ def verify_local(
     *,
     answers: Path | None = None,
     unfinished: bool = False,
+    joined: bool = False,
 ) -> Verified:
     """Compare the answers of a stream with brute force over all of its rows, as `verify` does on Spark.
 
@@ -76,9 +77,11 @@ def verify_local(
     found = expected.slice(0, 0) if found is None else _as_expected(found, expected, own, workload)
     if hasattr(definition, "within_bounds"):
         expected = definition.within_bounds(expected, found, workload)
-    not_final = 0
+    not_final = earlier = 0
     if unfinished:
         expected, not_final = _emitted(expected, found)
+    if joined:
+        expected, earlier = _since_first(expected, found)
     difference = compare_tables(expected, found)
     return Verified(
         read,
@@ -89,6 +92,7 @@ def verify_local(
         seconds,
         monotonic() - began,
         unreadable,
+        earlier,
     )
 
 
@@ -200,11 +204,20 @@ def _cast(found: pa.Table, name: str, kind: pa.DataType) -> Any:
 
 def _emitted(expected: pa.Table, found: pa.Table) -> tuple[pa.Table, int]:
     """Return the expected answers up to each query's newest window in `found`, and the number of later rows."""
+    return _within(expected, found, "max", pc.less_equal)
+
+
+def _since_first(expected: pa.Table, found: pa.Table) -> tuple[pa.Table, int]:
+    """Return the expected answers from each query's first window in `found` on, and the number of earlier rows."""
+    return _within(expected, found, "min", pc.greater_equal)
+
+
+def _within(expected: pa.Table, found: pa.Table, extreme: str, compares: Any) -> tuple[pa.Table, int]:
     moment = moment_of(found.column_names)
-    newest = found.group_by("query").aggregate([(moment, "max")])
-    place = pc.index_in(expected["query"], one(newest["query"]))
-    ends = newest[f"{moment}_max"].combine_chunks().take(one(place))
-    kept = expected.filter(pc.fill_null(pc.less_equal(one(expected[moment]), ends), False))
+    extremes = found.group_by("query").aggregate([(moment, extreme)])
+    place = pc.index_in(expected["query"], one(extremes["query"]))
+    ends = extremes[f"{moment}_{extreme}"].combine_chunks().take(one(place))
+    kept = expected.filter(pc.fill_null(compares(one(expected[moment]), ends), False))
     return kept, expected.num_rows - kept.num_rows
 
 

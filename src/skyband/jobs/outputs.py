@@ -36,11 +36,21 @@ class Outputs:
 
 
 def open_outputs(
-    file: Callable[[], WorkloadFile], name: str, spark: SparkSession | None, watchers: Sequence[Wanted]
+    file: Callable[[], WorkloadFile],
+    name: str,
+    spark: SparkSession | None,
+    watchers: Sequence[Wanted],
+    *,
+    has_state: bool,
 ) -> Outputs:
-    """Open the sinks of a stream; `watchers` are additional receivers. `file` returns the file with its changes."""
+    """Open the sinks of a stream; `watchers` are additional receivers. `file` returns the file with its changes.
+
+    `has_state` is whether the run stores a state, in whose folder sinks can store what belongs to their answers.
+    """
     now, found = file(), Outputs()
-    opening = Opening(spark, name, lambda: file().workloads[name])
+    checkpoint = now.checkpoint_of(name) if has_state else None
+    checkpoint = None if checkpoint is None or has_scheme(checkpoint) else checkpoint
+    opening = Opening(spark, name, lambda: file().workloads[name], checkpoint)
     for sink in now.sinks:
         if not any(sink.serves(query.name) for query in now.workloads[name]):
             continue

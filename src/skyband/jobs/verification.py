@@ -38,12 +38,14 @@ def verify(
     *,
     answers: Path | None = None,
     unfinished: bool = False,
+    joined: bool = False,
 ) -> Verified:
     """Compare the answers of a stream with brute force over all of its rows in plain Spark SQL.
 
     Without `answers`, they are computed as `run(file, "once")` does, with the file's settings. Otherwise `answers` is
     a folder that a run of the file has written to. With `unfinished`, windows after the newest one of each query can be
-    missing. `progress` receives a line before each step.
+    missing; with `joined`, windows before its first one, because queries joined later. `progress` receives a line
+    before each step.
     """
     source = file.streams[stream]
     if isinstance(source, FilesSource) and source.skips_unreadable:
@@ -59,7 +61,8 @@ def verify(
     workload, rows = file.workloads[stream], open_batch(spark, stream, source)
     if answers is not None:
         workload = written_to(file, stream, answers)
-        return _compared(file, stream, workload, rows, _read(spark, stream, answers), progress, unfinished=unfinished)
+        given = {"unfinished": unfinished, "joined": joined}
+        return _compared(file, stream, workload, rows, _read(spark, stream, answers), progress, **given)
     folder = Path(mkdtemp(prefix="skyband-verify-"))
     try:
         progress(f"{stream}: computing the answers in one pass…")
@@ -111,6 +114,7 @@ def _compared(
     progress: Callable[[str], None],
     *,
     unfinished: bool = False,
+    joined: bool = False,
 ) -> Verified:
     progress(f"{name}: computing by brute force and comparing…")
     began = monotonic()
@@ -123,7 +127,7 @@ def _compared(
         expected = definition.by_moments(rows, workload, time=time, id_=id_, found=found)
     else:
         expected = definition.by_brute_force(rows, workload, time=time, id_=id_)
-    not_final = 0
+    not_final = earlier = 0
     if found is None:
         found = expected.limit(0)
     else:
@@ -134,8 +138,10 @@ def _compared(
         expected = definition.within_bounds(expected, found, workload)
     if unfinished:
         expected, not_final = _emitted(expected, found)
+    if joined:
+        expected, earlier = _since_first(expected, found)
     difference = compare(expected, found)
-    return Verified(rows.count(), None, 0, not_final, difference, None, monotonic() - began)
+    return Verified(rows.count(), None, 0, not_final, difference, None, monotonic() - began, earlier=earlier)
 
 
 def _last_answers(found: DataFrame, workload: Workload[Any]) -> DataFrame:
@@ -183,10 +189,21 @@ def _as_expected(found: DataFrame, expected: DataFrame, own: dict[str, str], wor
 def _emitted(expected: DataFrame, found: DataFrame) -> tuple[DataFrame, int]:
     """Return the expected answers up to each query's newest window in `found`, and the number of later rows."""
     moment = moment_of(found.columns)
-    newest = found.groupBy("query").agg(sf.max(moment).alias("__newest"))
-    joined = expected.join(newest, "query", "left")
-    is_final = sf.coalesce(sf.col(moment) <= sf.col("__newest"), sf.lit(False))
-    return joined.where(is_final).select(*map(quoted, expected.columns)), joined.where(~is_final).count()
+    newest = found.groupBy("query").agg(sf.max(moment).alias("__extreme"))
+    return _where(expected, newest, sf.col(moment) <= sf.col("__extreme"))
+
+
+def _since_first(expected: DataFrame, found: DataFrame) -> tuple[DataFrame, int]:
+    """Return the expected answers from each query's first window in `found` on, and the number of earlier rows."""
+    moment = moment_of(found.columns)
+    first = found.groupBy("query").agg(sf.min(moment).alias("__extreme"))
+    return _where(expected, first, sf.col(moment) >= sf.col("__extreme"))
+
+
+def _where(expected: DataFrame, extremes: DataFrame, condition: Column) -> tuple[DataFrame, int]:
+    joined = expected.join(extremes, "query", "left")
+    is_kept = sf.coalesce(condition, sf.lit(False))
+    return joined.where(is_kept).select(*map(quoted, expected.columns)), joined.where(~is_kept).count()
 
 
 def _spelled(rows: DataFrame, name: str) -> str:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from skyband.connectors.answer_sums import SUMS, AnswerSums, CheckedFiles
+from skyband.connectors.file_systems import is_store
 from skyband.connectors.files import FileSink
 from skyband.connectors.folder_writer import FolderWriter
 from skyband.errors import InvalidInputError, UnsupportedError
+from skyband.paths import has_scheme
 from skyband.queries.families import FAMILIES
 from skyband.queries.workload import Workload
 from skyband.sharding.plan import COPY
 from skyband.topk.brute_force import Difference
 from skyband.workload_file import WorkloadFile
 
-__all__ = ["Verified", "in_answers", "returning", "stored_files", "written_to"]
+__all__ = ["Verified", "checked_files", "in_answers", "returning", "stored_files", "written_to"]
 
 KINDS = ("parquet", "csv", "jsonl")
 
@@ -30,6 +33,7 @@ class Verified(NamedTuple):
     seconds: float | None  # in the pipeline; None for stored answers
     seconds_by_brute_force: float
     unreadable: int = 0  # files and row groups that were skipped
+    earlier: int = 0  # rows of windows before the first one of their query; not compared, because it joined later
 
     @property
     def agrees(self) -> bool:
@@ -50,6 +54,18 @@ def written_to(file: WorkloadFile, stream: str, folder: Path) -> Workload[Any]:
     if sink is None or sink.queries is None:
         return workload
     return Workload([query for query in workload if query.name in sink.queries])
+
+
+def checked_files(file: WorkloadFile, stream: str) -> CheckedFiles:
+    """Compare the files that the sinks of a stream have written with the checksums in its checkpoint."""
+    checkpoint = file.checkpoint_of(stream)
+    if has_scheme(checkpoint):
+        raise UnsupportedError(
+            f"checkpoint {checkpoint!r} is not on this machine, so there are no checksums of the files of answers."
+        )
+    sinks = (one for one in file.sinks if isinstance(one, FileSink) and not is_store(one.path))
+    files = [part for one in sinks for part in FolderWriter(one.path, stream, one.type).parts()]
+    return AnswerSums(Path(checkpoint) / SUMS).check(files)
 
 
 def stored_files(stream: str, folder: Path) -> tuple[str, list[Path]] | None:

@@ -55,7 +55,8 @@ def _home(key: int, mark: int, places: int) -> int:
     mixed = (one >> _HALF) + (two >> _HALF) + (((one & _LOW) + (two & _LOW)) >> _HALF)
     mixed = ((mixed & _LOW) << _HALF) | (((one & _LOW) + (two & _LOW)) & _LOW)
     mixed = _product(mixed ^ np.uint64(np.int64(mixed) >> 29), np.uint64(_THIRD))
-    return np.int64(mixed ^ np.uint64(np.int64(mixed) >> 32)) & (places - 1)
+    found: Any = np.int64(mixed ^ np.uint64(np.int64(mixed) >> 32)) & (places - 1)
+    return found
 
 
 @inner_kernel

@@ -147,6 +147,7 @@ class Opening(NamedTuple):
     spark: SparkSession | None  # None in a local run
     stream: str  # its name
     workload: Callable[[], Workload[Any]]  # returns the queries, which can change while the stream runs
+    checkpoint: str | None = None  # the stream's folder for state, if it has one on this machine
 
     def queries(self, names: Sequence[str] | None) -> list[Query]:
         """Return the queries with these names; None: all."""

@@ -80,7 +80,7 @@ class TopKShard(Shard):
     def _begin_full_windows(self, joining: Sequence[TopK]) -> None:
         """Let these queries report the windows that start after all rows before: the stream has begun for them.
 
-        Which of the rows before were objects of theirs is unknown, unless a query with the same objects noted the first.
+        Which rows before were objects of theirs is unknown, unless a query with the same objects noted the first one.
         """
         for scan in self.plan.scans:
             begins = [
