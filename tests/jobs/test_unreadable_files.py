@@ -333,8 +333,9 @@ def test_spark_refuses_what_its_own_reader_would_have_to_read(spark, tmp_path):
     write_lines(tmp_path / "in" / "a.csv.gz", rows, "csv")
     file = file_of(tmp_path, SKIPPED + SCHEMA + ", options: {quote: '|'}", "csv")
     for mode in ("once", "catch-up"):
-        with pytest.raises(sb.UnsupportedError, match=r"quote.*unreadable_files: dead_letters"):
+        with pytest.raises(sb.UnsupportedError, match=r"quote.*unreadable_files: dead_letters") as error:
             run(file, mode, spark=spark)
+        assert "is only supported by Spark's reader. Spark's reader would have to read the files." in str(error.value)
     assert not (tmp_path / "out").exists()
     (tmp_path / "in" / "b.csv").write_text("ts,id,g,s,odd\n2024-01-01 00:00:00,1,a\0b,2.5,true\n")
     aged(tmp_path / "in" / "b.csv", 1)

@@ -289,6 +289,7 @@ def test_what_tasks_cannot_do_is_reported(spark, tmp_path, more, why):
     found, handle = followed(files(tmp_path / "in", **more), [ALL], tmp_path)
     assert found
     assert why in handle.metrics()["reader"]
+    assert "without Spark" not in handle.metrics()["reader"]
 
 
 def test_a_stream_of_answers_alone_is_read_by_spark(spark, tmp_path, caplog):
