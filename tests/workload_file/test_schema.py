@@ -38,7 +38,9 @@ UNTOLD = {
     "an algorithm of another type", "changes of another type",
     "a broker", "an option that is a key", "a secret", "dead letters to itself", "a secret of a sink",
     "a share of late rows", "a registry", "a password of a registry", "an option of a parser",
-    "several topics without a subject", "transactions with another id",
+    "several topics without a subject", "transactions with another id", "transactions without confirmation",
+    "messages without confirmation", "transactions that are not retried", "transactions out of order",
+    "an odd number of requests",
     "a sink without a bucket", "sinks at one address", "an address below another", "a past in the future",
     "sessions beside rows", "all rows beside some",
 }  # fmt: skip
