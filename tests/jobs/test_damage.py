@@ -11,9 +11,11 @@ from random import Random
 import pytest
 
 import skyband as sb
+from skyband.connectors.answer_sums import SUMS
 from skyband.jobs import run_local
 from skyband.jobs.journal import Change, Journal
 from skyband.jobs.mailbox import Mailbox
+from skyband.jobs.verified import checked_files
 from tests.damage import HOW, damage
 from tests.jobs.test_followed_against_spark import FAMILIES, STREAM, tables, write
 
@@ -75,7 +77,7 @@ class Stored:
 
     def kinds(self):
         """The files of each kind."""
-        found = {"state": [], "log": [], "segments": [], "lock": [], "answers": []}
+        found = {"state": [], "log": [], "segments": [], "lock": [], SUMS: [], "answers": []}
         for path in self.done:
             if path.parts[0] == ".skyband":
                 found["segments" if path.parent.name == "segments" else path.name].append(path)
@@ -116,6 +118,12 @@ def outcome(stored, path, how, random):
         assert any(word in text for word in REMEDIES), text
         return "refused"
     found, wanted = answers(stored.folder), dict(stored.wanted)
+    checked = checked_files(sb.read_workload(stored.folder / "work.yaml"), "s")
+    now = (stored.folder / path).read_bytes() if (stored.folder / path).exists() else None
+    if path in answers_of(stored.done) and now != stored.done[path]:
+        assert [*checked.changed, *checked.missing] == [str(stored.folder / path)]
+    elif path.name != SUMS:
+        assert checked.are_intact
     if path in found or path in wanted:  # answers that were written are not read again
         found.pop(path, None), wanted.pop(path, None)
     assert found == wanted, (path, how)
@@ -123,13 +131,13 @@ def outcome(stored, path, how, random):
 
 
 @pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("kind", ["state", "log", "segments", "lock", "answers"])
+@pytest.mark.parametrize("kind", ["state", "log", "segments", "lock", SUMS, "answers"])
 def test_damage_is_refused_or_does_no_harm(stored, kind, how):
     one = stored("aggregate")
     random = Random(f"{kind}{how}")
     path = random.choice(one.kinds()[kind])
     found = outcome(one, path, how, random)
-    if kind in ("lock", "answers"):
+    if kind in ("lock", SUMS, "answers"):
         assert found == "same"
     elif kind == "state" and how != "older":
         assert found == "refused"
