@@ -5,7 +5,8 @@ python -m benchmarks source [--quick]
 All numbers are medians over micro-batches, without the first of each job. Jobs take turns, so that a busy machine slows
 all of them. Queries run as `skyband run` starts them: this process receives all answers as Arrow tables, for its sinks.
 Some also run by `start` with a writer of Spark, which turns each answer into a row of the JVM. Bounds are measured
-beside them: a micro-batch of one row, decoding alone, and answers that only pass to a sink of Spark.
+beside them: a micro-batch of one row, decoding alone, answers that only pass to a sink of Spark, and micro-batches of a
+stream that has Spark's operators but none of our code.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import skyband as sb
 from benchmarks import report
 from benchmarks.bench_spark import WATERMARK, at_least, mixed, query, scan, scan_all, windowed, write_files
 from benchmarks.report import Ratio
-from benchmarks.source_bounds import seconds_to_decode, seconds_to_pass
+from benchmarks.source_bounds import Cost, cost_of_empty_batches, cpu_to_decode, seconds_to_decode, seconds_to_pass
 from skyband.spark import read_files, session, start
 from skyband.spark.delivery import collecting
 from skyband.spark.inputs import RowInput
@@ -34,7 +35,8 @@ from skyband.spark.stream_start import launch
 from skyband.topk.warmup import warm_up
 
 PAGE = report.REPORTS / "source.md"
-ROUNDS = 2
+ROUNDS, EMPTY = 2, 12  # of all jobs, and micro-batches of the empty stream in each
+CORES = 2
 
 
 class Files:
@@ -128,6 +130,13 @@ class Files:
         self.answers[name] = handle.metrics()["answers"] // len(_times(handle.query.recentProgress))
         self._note(name, handle.query.recentProgress, at_once=at_once)
 
+    def empty(self, batches: int) -> list[Cost]:
+        """Run the stream without our code."""
+        shutil.rmtree(self._checkpoint, ignore_errors=True)
+        found = cost_of_empty_batches(self.spark, str(self._checkpoint), batches)
+        print(f"an empty stream: {[round(cost.seconds, 3) for cost in found]}", flush=True)
+        return found
+
     def by_bound(self, name: str, job: Callable[[], float], times: int = 4) -> None:
         """Run a job without a stream several times; the first is not counted."""
         self.seconds.setdefault(name, []).extend([job() for _ in range(times)][1:])
@@ -165,7 +174,7 @@ def run(*, quick: bool = False) -> None:
     home = Path(tempfile.mkdtemp(prefix="skyband-bench-"))
     machine = report.machine()
     warm_up()
-    spark = session(app="skyband bench", master="local[2]")
+    spark = session(app="skyband bench", master=f"local[{CORES}]")
     began = time.perf_counter()
     try:
         sizes = ((3, 40_000), (3, 20_000), (4, 1)) if quick else ((4, 4_000_000), (5, 1_000_000), (12, 1))
@@ -187,6 +196,7 @@ def _measure(large: Files, small: Files, least: Files, machine: str, *, quick: b
     backlog, five_at_once = "one query, all files in one batch", "scan of five columns, all files in one batch"
     decode, passed, passed_by_two = "decoding alone, 2 tasks", "answers that only pass", "the same by 2 tasks"
     spark, first = large.spark, str(sorted(large.folder.iterdir())[0])
+    empty = list[Cost]()
     for _ in range(1 if quick else ROUNDS):
         large.by_spark(two, scan)
         large.by_spark(five, scan_all)
@@ -204,6 +214,7 @@ def _measure(large: Files, small: Files, least: Files, machine: str, *, quick: b
         small.by_spark(five, scan_all)
         small.by_run(one, query())
         least.by_run(one, query())
+        empty += large.empty(EMPTY)
         large.by_bound(decode, lambda: seconds_to_decode(spark, first, 2))
         large.by_bound(passed, lambda: seconds_to_pass(spark, large.answers[more], 1))
         large.by_bound(passed_by_two, lambda: seconds_to_pass(spark, large.answers[more], 2))
@@ -219,6 +230,9 @@ def _measure(large: Files, small: Files, least: Files, machine: str, *, quick: b
     if not quick:
         report.into_page("source-machine", machine, page=PAGE)
     bound = least.median(one) + large.median(decode)
+    without_us, cpu = statistics.median(cost.seconds for cost in empty), statistics.median(cost.cpu for cost in empty)
+    decoding = min(cpu_to_decode(first) for _ in range(5))
+    in_turn, together = without_us + decoding / CORES, max(without_us, (cpu + decoding) / CORES)
     ratios = [
         at_least("one query against a scan of five columns, 4M rows a batch", 2, large.ratio(one, five)),
         at_least("one query against scan and sum of two columns, 4M rows a batch", 1, large.ratio(one, two)),
@@ -232,6 +246,15 @@ def _measure(large: Files, small: Files, least: Files, machine: str, *, quick: b
         _bound("1000 queries against one, by a writer of Spark", large.ratio(more_by_writer, one_by_writer)),
         _bound("bound of the first: a batch of one row, then decoding alone", large.median(five) / bound),
         _bound("bound of the second", large.median(two) / bound),
+        _bound(
+            "the same without our code: an empty stream's batch, then decoding on all cores",
+            large.median(two) / in_turn,
+        ),
+        _bound(
+            "the same if nothing waits: CPU time of both, spread evenly over all cores", large.median(two) / together
+        ),
+        Ratio(f"an empty stream's batch: {without_us:.2f} s, {cpu:.2f} s of CPU time", "", "", None),
+        Ratio("decoding a file of 4M rows, one thread", "", f"{decoding:.2f} s", None),
         _bound(
             f"bound of the last: one query's batch by a writer, then {large.answers[more]:,} answers that only pass",
             large.median(one_by_writer) / (large.median(one_by_writer) + large.median(passed)),

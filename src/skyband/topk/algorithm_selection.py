@@ -19,6 +19,7 @@ __all__ = [
     "depends_on_excess",
     "may_switch",
     "most_excess",
+    "suits_long_pushes",
 ]
 
 # The limits are measured (benchmarks/reports/auto.md). The work of panes per slide grows with the number of candidates,
@@ -37,8 +38,13 @@ MOST_KEPT = 16_000_000  # objects: SAP keeps the window's scores, 8 to 24 bytes 
 # MinTopk then rejects all other objects by one comparison, and does nothing per candidate.
 FALLING = 0.9  # MinTopk is faster if the excess is at least this part of the largest possible one,
 LONG_SLIDE = 8  # slides have at least this many times k objects (and are not short),
-SLIDES = 50  # and a window has at least this many of them
-MOST_WINDOWS = 1 << 16  # open at once: MinTopk keeps 16 bytes for each
+SLIDES = 50  # and a window has at least this many of them;
+FEW_SLIDES = 1_000  # or slides have at least k objects, and a window has at most this many of them
+# In one long push without a trend, MinTopk is faster than both: it processes new objects in batches.
+STEADY = 0.5, 2.0  # The excess is between these parts of that in random order,
+STEADY_SLIDE = 200  # and slides have at least k and at most this many objects,
+UNHINTED_SLIDE = 500  # or at most this many, if panes have no bar
+MOST_WINDOWS = 1 << 17  # open at once: MinTopk keeps 16 bytes for each
 # The work of sap-shared per slide and window size grows with the number of objects that enter and leave a list of about
 # k objects, that of panes with the candidates (benchmarks/reports/sap_shared.md).
 SHARED_PART = 10  # sap-shared needs windows of at least this many times the longest slide times the largest k
@@ -92,13 +98,23 @@ def choose(
         why = f"{why}; a window of {seen.size:,.0f} rows is too large for sap, which keeps all of it"
     elif excess is None:
         why = "; ".join([why, *_switches(query, seen)])
+    if best != "mintopk" and excess is None and suits_long_pushes(queries, seen):
+        why = f"{why}; {_LONG}"
     return Choice(best, why)
 
 
 def best_engine(
-    queries: Sequence[TopK], seen: Seen | None = None, excess: float | None = None, *, grouped: bool = False
+    queries: Sequence[TopK],
+    seen: Seen | None = None,
+    excess: float | None = None,
+    *,
+    grouped: bool = False,
+    steady: bool = False,
 ) -> str:
-    """Return the algorithm that `choose` returns, without the reason for it."""
+    """Return the algorithm that `choose` returns, without the reason for it.
+
+    `steady`: the next rows are one long push whose scores have no trend.
+    """
     query = queries[0]
     if not grouped and _could_be_shared(queries):
         seen = seen or _known_together(queries)
@@ -112,7 +128,28 @@ def best_engine(
     seen = seen or _known(query)
     if seen is None:
         return "panes"
-    return _best(query, seen, random_excess(query, seen) if excess is None else excess)
+    found = random_excess(query, seen) if excess is None else excess
+    if steady and suits_long_pushes(queries, seen) and is_as_in_random_order(query, seen, found):
+        return "mintopk"
+    return _best(query, seen, found)
+
+
+def suits_long_pushes(queries: Sequence[TopK], seen: Seen) -> bool:
+    """Whether MinTopk is expected to be the fastest in a long push whose scores have no trend."""
+    query = queries[0]
+    return (
+        _could_be_sap(queries)
+        and isinstance(query.window, SlidingWindow)
+        and query.k <= seen.slide <= (STEADY_SLIDE if seen.slide >= HINTED * query.k else UNHINTED_SLIDE)
+        and seen.size >= SLIDES * seen.slide
+        and query.window.most_alive <= MOST_WINDOWS
+    )
+
+
+def is_as_in_random_order(query: TopK, seen: Seen, excess: float) -> bool:
+    """Whether the number of candidates is about that of scores in random order."""
+    expected = random_excess(query, seen)
+    return STEADY[0] * expected <= excess <= STEADY[1] * expected
 
 
 def depends_on_excess(queries: Sequence[TopK], seen: Seen) -> bool:
@@ -158,9 +195,9 @@ def _best(query: TopK, seen: Seen, excess: float) -> str:
 
 def _is_mintopk(query: TopK, seen: Seen, excess: float) -> bool:
     """Whether MinTopk is expected to be faster than panes and SAP."""
+    is_long = seen.slide > SHORT_SLIDE and seen.slide >= LONG_SLIDE * query.k
     return (
-        seen.slide > SHORT_SLIDE
-        and seen.slide >= LONG_SLIDE * query.k
+        (is_long or (seen.slide >= query.k and seen.size <= FEW_SLIDES * seen.slide))
         and seen.size >= SLIDES * seen.slide
         and query.window.most_alive <= MOST_WINDOWS
         and excess >= FALLING * most_excess(query, seen)
@@ -256,6 +293,9 @@ _MORE = (
 )
 _KEEPS_SHARED = "keeps the scores of the longest window, and the best rows of each window size"
 _KEEPS = "keeps the scores of the whole window and scans parts of it only when necessary"
+
+
+_LONG = "switches to mintopk in a long push without a trend"
 
 
 def _switches(query: TopK, seen: Seen) -> list[str]:

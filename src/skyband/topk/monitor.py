@@ -27,9 +27,9 @@ from skyband.queries.windowed import refuse_past_landmark
 from skyband.queries.workload import Workload
 from skyband.snapshot import StateFormat
 from skyband.topk.admission import SeenStream, first_exact_start
-from skyband.topk.algorithm_selection import Seen, best_engine, depends_on_excess, most_excess
+from skyband.topk.algorithm_selection import Seen, best_engine, depends_on_excess, most_excess, suits_long_pushes
 from skyband.topk.algorithms import Engine, engine_named
-from skyband.topk.candidate_estimate import SAMPLE, estimated_excess, sampled_excess
+from skyband.topk.candidate_estimate import SAMPLE, estimated_excess, has_no_trend, sampled_excess
 from skyband.topk.group_executors import Arrivals, GroupExecutors
 from skyband.topk.query import TopK, topk_from
 from skyband.topk.sessions import is_session
@@ -37,6 +37,7 @@ from skyband.windows import ALWAYS, SlidingWindow
 
 __all__ = ["Monitor", "replay"]
 
+LONG_PUSH = 32_768  # rows
 _SCHEMA = FAMILIES["topk"].answers
 
 
@@ -248,12 +249,18 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
             query, [self.queries[place] for place in mine], [self._executors.since[place] for place in mine], stream
         )
 
-    def _suitable_engine(self, workload: Workload, excess: float | None = None) -> type[Engine]:
-        """Return the named engine, or the one that `auto` selects from the stream so far."""
+    def _suitable_engine(
+        self, workload: Workload, excess: float | None = None, *, steady: bool = False
+    ) -> type[Engine]:
+        """Return the named engine, or the one that `auto` selects from the stream so far.
+
+        `steady`: the next rows are one long push whose scores have no trend.
+        """
         if not self._auto:
             return self._engine
         apart = not self._allows_sap(workload)
-        return engine_named(best_engine(workload.queries, self._seen(workload), excess, grouped=apart))
+        seen = self._seen(workload)
+        return engine_named(best_engine(workload.queries, seen, excess, grouped=apart, steady=steady))
 
     def _allows_sap(self, workload: Workload) -> bool:
         """Whether the groups and ids of the stream allow SAP."""
@@ -284,7 +291,8 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
         if (
             len({query.order for query in self.queries}) > 1
             or seen is None
-            or not (self._allows_sap(self._workload) and depends_on_excess(self.queries, seen))
+            or not self._allows_sap(self._workload)
+            or not (depends_on_excess(self.queries, seen) or self._is_long(batch))
         ):
             return None
         size, k = max(1, round(seen.size)), query.k
@@ -299,17 +307,24 @@ class Monitor(MonitorBase[TopK, RankedWindows]):
             return engine.candidates - k + k * log(max(1.0, seen.slide / k))
         return min(most_excess(query, seen), sampled_excess(sample, engine.object_count, k))
 
+    def _is_long(self, batch: Batch) -> bool:
+        """Whether a push contains a window and many rows, and the query suits MinTopk's batches."""
+        seen, rows = self._seen(self._workload), batch.scores.size
+        return seen is not None and rows >= max(LONG_PUSH, seen.size) and suits_long_pushes(self.queries, seen)
+
     def _reconsider(self, batch: Batch, before: _Reached) -> None:
         """Let `auto` switch to another engine before it processes a batch; checked whenever the stream doubles.
 
-        MinTopk is checked once per window: it becomes many times slower if scores begin to rise.
+        MinTopk is checked once per window: it becomes many times slower if scores begin to rise. If it was chosen for a
+        long push, the next push is checked.
         """
         if not self._auto or self._intake.objects < self._consider_at:
             return
         self._consider_at = 2 * self._intake.objects
-        engine = self._suitable_engine(self._workload, self._excess(batch, before.objects))
+        steady = self._is_long(batch) and has_no_trend(batch.scores)
+        engine = self._suitable_engine(self._workload, self._excess(batch, before.objects), steady=steady)
         if engine.name == "mintopk" and (seen := self._seen(self._workload)) is not None:
-            self._consider_at = min(self._consider_at, self._intake.objects + round(seen.size))
+            self._consider_at = min(self._consider_at, self._intake.objects + (0 if steady else round(seen.size)))
         if engine is self._engine:
             return
         if before.objects:

@@ -40,6 +40,8 @@ def queries_of(
 ) -> Iterator[PlacedQuery]:
     """Yield the queries of one valid entry: one for keys, one or more for SQL."""
     stream = entry.stream if entry.stream is not None else next(iter(streams), None) if len(streams) == 1 else None
+    if entry.stream is not None and entry.stream not in streams and not streams:
+        return  # the problem is that of `streams`
     if entry.stream is not None and entry.stream not in streams:
         hint = (
             " To set the stream of each row by an expression, use stream_by."
@@ -64,7 +66,8 @@ def queries_of(
         report.add((*loc, key) if key else loc, message)
         return
     if stream is None:
-        report.add((*loc, "stream"), f"is missing; set one of {', '.join(streams)}.")
+        if streams:  # otherwise the problem is that of `streams`
+            report.add((*loc, "stream"), f"is missing; set one of {', '.join(streams)}.")
     else:
         yield _labelled(PlacedQuery(query, stream, loc, entry.label, since), report)
 
@@ -151,7 +154,8 @@ def _from_sql(
         if statement.stream is not None:
             over = _named_in_sql(statement.stream, entry.stream, at, streams, report)
         elif over is None:
-            report.add((*loc, "stream"), f"is missing, and the SQL has no FROM; set one of {', '.join(streams)}.")
+            if streams:
+                report.add((*loc, "stream"), f"is missing, and the SQL has no FROM; set one of {', '.join(streams)}.")
         if over is None:
             continue
         known = streams[over]

@@ -330,4 +330,4 @@ def advance_in_batches(
         if not link_again(chain, state, batch) or batch.registers[ROOM]:
             return STATE_FULL, i
         # After a row that is not worth a batch, some are processed before the next decision.
-        examined = i if i > begin else min(n, i + 64 * BLOCK + chain.registers[LENGTH] // 4)
+        examined = i if i > begin else min(n, i + 64 * BLOCK + chain.registers[LENGTH] // 16)

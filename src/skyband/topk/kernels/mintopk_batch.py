@@ -41,7 +41,8 @@ MOST = 1 << 16  # rows of a batch, at most
 USUAL = 1 << 11  # rows of a batch if there are few candidates
 ENOUGH = 8  # the last window that ends in a batch should begin so many times k objects before the batch
 SAMPLED = 256  # rows of a batch that are examined before it
-FEWEST_HOT = 64  # objects by which the front can always grow
+FEWEST_HOT = 64  # objects by which the front can always grow before it is trimmed; and by no more while keys rise
+MANY_WINDOWS = 30  # that are open: single steps of rising keys take longer than batches, since each moves all pointers
 SPARSE = 64  # slides with more than so many times k objects: nearly all are rejected by one comparison, without a batch
 
 # RankBatch.registers
@@ -52,7 +53,8 @@ ROOM = 3  # rows of a batch for which the arrays are too small; 0: none
 ALWAYS = 4  # 1: batches whenever they are possible, for tests
 BATCHES = 5  # how many were completed
 IS_FULL = 6  # 1: the batch ended because the answer buffers are full
-REGISTERS = 7
+RISES = 7  # 1: many keys of the batch are at or above the bar of the front
+REGISTERS = 8
 
 
 class RankBatch(NamedTuple):
@@ -156,18 +158,20 @@ def newest_full(tkc: Int32s, k: int, oldest: int, newest: int) -> int:
 
 
 @kernel
-def depend_on_time(rows: Rows, low: int, high: int, front_bar: float, bar: float, share: float) -> bool:
-    """Whether the keys of these rows rise or fall: single steps are faster then.
+def trend(rows: Rows, low: int, high: int, front_bar: float, bar: float, share: float) -> int:
+    """Return 1 if the keys of these rows rise, -1 if they fall, else 0.
 
     If they rise, many are at or above `front_bar`, and would be inserted into the front. If they fall, far fewer than
-    the given share are at or above `bar`; they are inserted at the end of the list.
+    the given share are at or above `bar`; single steps insert them at the end of the list, and are faster.
     """
     hot, found = 0, 0
     for i in range(SAMPLED):
         key = rows.keys[low + (high - low) * i // SAMPLED]
         hot += key >= front_bar
         found += key >= bar
-    return 4 * hot > SAMPLED or 4 * found < share * SAMPLED
+    if 4 * hot > SAMPLED:
+        return 1
+    return -1 if 4 * found < share * SAMPLED else 0
 
 
 @kernel
@@ -215,8 +219,10 @@ def last_row(
     if not r[ALWAYS]:
         begin = query.origin + latest * query.slide - query.size
         share = min(1.0, k * span / (max(1.0, float(here - begin)) * wanted))
-        if depend_on_time(rows, at, stop, front_bar, bar_of(chain, batch, lbp[latest % windows]), share):
+        found = trend(rows, at, stop, front_bar, bar_of(chain, batch, lbp[latest % windows]), share)
+        if found < 0 or (found > 0 and newest - oldest + 1 < MANY_WINDOWS):
             return at, 0.0
+        r[RISES] = found
     return stop, front_bar
 
 
@@ -279,6 +285,42 @@ def purge_front(batch: RankBatch, size: int, window: int) -> int:
         if ends[i] > window:
             keys[kept], positions[kept], ids[kept], ends[kept] = keys[i], positions[i], ids[i], ends[i]
             kept += 1
+    return kept
+
+
+@kernel
+def trim_front(batch: RankBatch, size: int, k: int) -> int:
+    """Remove the objects that are worse than k others which end no earlier; return how many are left.
+
+    They are in no answer. `batch.sample` has a heap with the k latest ends of the better objects, the earliest first.
+    """
+    if k > batch.sample.size:
+        return size
+    keys, positions, ids, ends = batch.front_keys, batch.front_positions, batch.front_ids, batch.front_ends
+    latest, held, kept = batch.sample, 0, 0
+    for i in range(size):
+        end = float(ends[i])
+        if held == k and latest[0] >= end:
+            continue
+        if held < k:
+            place = held
+            held += 1
+            while place > 0 and latest[(place - 1) >> 1] > end:
+                latest[place] = latest[(place - 1) >> 1]
+                place = (place - 1) >> 1
+        else:
+            place = 0
+            while 2 * place + 1 < k:
+                child = 2 * place + 1
+                if child + 1 < k and latest[child + 1] < latest[child]:
+                    child += 1
+                if latest[child] >= end:
+                    break
+                latest[place] = latest[child]
+                place = child
+        latest[place] = end
+        keys[kept], positions[kept], ids[kept], ends[kept] = keys[i], positions[i], ids[i], ends[i]
+        kept += 1
     return kept
 
 
@@ -413,7 +455,8 @@ def answer_windows(
     `bar` is the worst key of the last of these windows: a new object below it cannot be in any of them.
     """
     i, size = low, extract_front(batch, bar)
-    most = min(batch.front_keys.size, size + max(FEWEST_HOT, (stop - low) // 4))
+    growth = FEWEST_HOT if batch.registers[RISES] else max(FEWEST_HOT, (stop - low) // 4)
+    most = min(batch.front_keys.size, size + growth)
     batch.registers[IS_FULL] = 0
     while i < stop:
         due = position_at(rows, i)
@@ -434,7 +477,9 @@ def answer_windows(
             while i < block:
                 if rows.keys[i] >= bar:
                     if size == most:
-                        return i, oldest
+                        size = trim_front(batch, size, query.k)
+                        if size > most - growth // 2:
+                            return i, oldest
                     position = position_at(rows, i)
                     last = (position + query.size - query.origin) // query.slide
                     insert_into_front(batch, size, rows.keys[i], position, id_at(rows, i), last)
