@@ -153,9 +153,8 @@ def _from_sql(
         over = stream
         if statement.stream is not None:
             over = _named_in_sql(statement.stream, entry.stream, at, streams, report)
-        elif over is None:
-            if streams:
-                report.add((*loc, "stream"), f"is missing, and the SQL has no FROM; set one of {', '.join(streams)}.")
+        elif over is None and streams:
+            report.add((*loc, "stream"), f"is missing, and the SQL has no FROM; set one of {', '.join(streams)}.")
         if over is None:
             continue
         known = streams[over]
