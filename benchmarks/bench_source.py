@@ -253,7 +253,7 @@ def _measure(large: Files, small: Files, least: Files, machine: str, *, quick: b
         _bound(
             "the same if nothing waits: CPU time of both, spread evenly over all cores", large.median(two) / together
         ),
-        Ratio(f"an empty stream's batch: {without_us:.2f} s, {cpu:.2f} s of CPU time", "", "", None),
+        Ratio("an empty stream's batch, and its CPU time", "", f"{without_us:.2f} s, {cpu:.2f} s", None),
         Ratio("decoding a file of 4M rows, one thread", "", f"{decoding:.2f} s", None),
         _bound(
             f"bound of the last: one query's batch by a writer, then {large.answers[more]:,} answers that only pass",
