@@ -24,7 +24,7 @@ from numba.core import types as numba_types
 
 __all__ = ["code_digest", "environment", "signature_text"]
 
-_COMPILING = ("_dispatcher.py", "_jit.py", "_stored_kernel.py")  # how kernels are compiled and stored
+_COMPILING = ("_dispatcher.py", "_jit.py", "_prefetch.py", "_stored_kernel.py")  # how kernels are compiled and stored
 _PACKAGE = "skyband"
 _SETTINGS = ("OPT", "LOOP_VECTORIZE", "SLP_VECTORIZE", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "FULL_TRACEBACKS")
 
@@ -141,6 +141,8 @@ def _value(value: Any, names: list[str], seen: set[FunctionType]) -> Iterator[st
             yield from _value(part, names, seen)
     elif value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic)):
         yield f"{type(value).__name__} {value!r}"
+    elif getattr(value, "__module__", None) == f"{_PACKAGE}.kernels._prefetch":
+        yield "prefetch"  # its file is one of those that define how kernels are compiled
     elif isinstance(value, BuiltinFunctionType | np.ufunc | np.dtype):
         yield repr(getattr(value, "__name__", value))
     else:

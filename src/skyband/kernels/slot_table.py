@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skyband.kernels._jit import inner_kernel, kernel
+from skyband.kernels._prefetch import prefetch
 from skyband.kernels.stream import Ints
 
 # SlotTable.counters
@@ -21,6 +22,7 @@ TAKEN = 2  # rows processed so far
 WRITTEN = 3  # bytes of texts in use
 
 FULL = -1  # instead of a slot: there is none left
+_AHEAD = 12  # how many rows before its use an entry is loaded
 _OWNER = 32  # bits of an entry for the slot
 _SLOT = 2**_OWNER - 1
 # Products of a number below 2**32 and one of these do not overflow: the compiler assumes that signed numbers never do.
@@ -95,6 +97,8 @@ def enter_numbers(table: SlotTable, numbers: Ints, owners: Ints, values: Ints, f
     entries, counters = table.entries, table.counters
     shift, last = _shift_of(entries), (entries.size >> 1) - 1
     for i in range(counters[TAKEN], values.size):
+        later = min(i + _AHEAD, values.size - 1)
+        prefetch(entries, 2 * _home(values[later], owners[later] if owners.size else 0, shift))
         owner = owners[i] if owners.size else 0
         at = _home(values[i], owner, shift)
         code = entries[2 * at + 1]

@@ -10,6 +10,7 @@ from skyband.aggregate.kernels.decayed_mean import decayed_mean
 from skyband.aggregate.kernels.deviation import deviation
 from skyband.aggregate.kernels.exact_sum import BITS, MASK, rounded, scale_of
 from skyband.aggregate.kernels.partials import (
+    AHEAD,
     COUNT,
     EVERYTHING,
     EXTREME_CHANGED,
@@ -23,6 +24,7 @@ from skyband.aggregate.kernels.partials import (
     limbs_of,
 )
 from skyband.kernels._jit import inner_kernel, kernel
+from skyband.kernels._prefetch import prefetch
 from skyband.kernels.stream import Floats, Ints
 
 # AggregateQueries.whats
@@ -209,6 +211,9 @@ def score_again(state: State, query_set: AggregateQueries, track: int, room: Key
             has_conditions = first < query_set.conditions_end[ranking]
             needed = EVERYTHING if what < EXTREME or has_conditions else EXTREME_CHANGED << (what - EXTREME)
             for i in range(begin, end):
+                later = state.touched[track, min(i + AHEAD, stale - 1)]
+                prefetch(state.added, later)
+                prefetch(state.left[track], later)
                 slot = state.touched[track, i]
                 if state.dirty[track, slot] & needed:
                     score = direction * score_of(state, query_set, track, what, slot, room, scale)

@@ -23,10 +23,12 @@ import numpy as np
 from skyband.aggregate.kernels.exact_sum import add_double, add_square
 from skyband.aggregate.kernels.window_ends import first_end_after, pane_end, start_of
 from skyband.kernels._jit import inner_kernel, kernel
+from skyband.kernels._prefetch import prefetch
 from skyband.kernels.stream import Floats, Ints
 
 NEVER = 2**62
 NONE = -1
+AHEAD = 16  # how many objects before its use memory is loaded
 
 # Additive columns. The limbs of the sum follow, then the limbs of the sum of squares, twice as many.
 COUNT = 0
@@ -187,6 +189,33 @@ def enter(state: State, query_set: AggregateQueries, number: int) -> None:
     state.clock[ENTERED] += 1
 
 
+@kernel
+def enter_sums(state: State, first: int, behind: int) -> None:
+    """Add partials without extremes to the windows of all tracks."""
+    slots, adds, added, ring = state.slots, state.adds, state.added, state.slots.size - 1
+    for number in range(first, behind):
+        prefetch(added, slots[min(number + AHEAD, behind - 1) & ring])
+        at = number & ring
+        slot = slots[at]
+        for column in range(adds.shape[1]):
+            added[slot, column] += adds[at, column]
+    for track in range(state.place.shape[0]):
+        dirty, touched, place, live = state.dirty[track], state.touched[track], state.place[track], state.live[track]
+        stale, alive = state.stale[track], state.alive[track]
+        for number in range(first, behind):
+            slot = slots[number & ring]
+            if not dirty[slot]:
+                touched[stale] = slot
+                stale += 1
+            dirty[slot] |= SUMS_CHANGED
+            if place[slot] == NONE:
+                place[slot] = alive
+                live[alive] = slot
+                alive += 1
+        state.stale[track], state.alive[track] = stale, alive
+    state.clock[ENTERED] += behind - first
+
+
 @inner_kernel
 def touch(state: State, track: int, slot: int, changed: int) -> None:
     """Mark a key as dirty, so that it is rescored."""
@@ -308,6 +337,29 @@ def leave(state: State, query_set: AggregateQueries, track: int, number: int) ->
 
 
 @kernel
+def leave_sums(state: State, track: int, first: int, behind: int) -> None:
+    """Subtract partials without extremes from the window of a track."""
+    slots, adds, added, left = state.slots, state.adds, state.added, state.left[track]
+    dirty, touched, stale, ring = state.dirty[track], state.touched[track], state.stale[track], state.slots.size - 1
+    for number in range(first, behind):
+        later = slots[min(number + AHEAD, behind - 1) & ring]
+        prefetch(left, later)
+        prefetch(added, later)
+        at = number & ring
+        slot = slots[at]
+        if not dirty[slot]:
+            touched[stale] = slot
+            stale += 1
+        dirty[slot] |= SUMS_CHANGED
+        for column in range(adds.shape[1]):
+            left[slot, column] += adds[at, column]
+        if left[slot, COUNT] == added[slot, COUNT]:
+            remove_key(state, track, slot)
+    state.stale[track] = stale
+    state.clock[LEFT] += behind - first
+
+
+@kernel
 def leave_all(state: State, track: int) -> None:
     """Subtract everything from the window of a growing track."""
     for i in range(state.alive[track]):
@@ -336,8 +388,12 @@ def leave_before(state: State, query_set: AggregateQueries, track: int, start: i
         pane = state.gone[track]
         if not state.here[pane & ring]:
             return pane
-        for number in range(state.firsts[pane & ring], partials_end(state, pane)):
-            leave(state, query_set, track, number)
+        first, behind = state.firsts[pane & ring], partials_end(state, pane)
+        if query_set.signs.size == 0:
+            leave_sums(state, track, first, behind)
+        else:
+            for number in range(first, behind):
+                leave(state, query_set, track, number)
         state.gone[track] += 1
     return NONE
 
@@ -347,8 +403,11 @@ def close_pane(state: State, query_set: AggregateQueries) -> None:
     """Close the newest pane: add its partials, and set `next_end` of queries that had none."""
     clock = state.clock
     low = state.lows[(clock[LAST_PANE] - 1) & (state.lows.size - 1)]
-    for number in range(clock[OPEN_AT], clock[TAIL]):
-        enter(state, query_set, number)
+    if query_set.signs.size == 0:
+        enter_sums(state, clock[OPEN_AT], clock[TAIL])
+    else:
+        for number in range(clock[OPEN_AT], clock[TAIL]):
+            enter(state, query_set, number)
     state.newest[:] = low
     clock[IS_OPEN] = 0
     for q in range(query_set.ks.size):
@@ -407,7 +466,8 @@ def begin_partial(state: State, slot: int) -> int:
     number = state.clock[TAIL]
     at = number & (state.slots.size - 1)
     state.slots[at] = slot
-    state.adds[at, :] = 0
+    for column in range(state.adds.shape[1]):
+        state.adds[at, column] = 0
     for e in range(state.extremes.shape[1]):
         state.extremes[at, e] = -np.inf
     state.open[slot] = number

@@ -10,6 +10,7 @@ from skyband.aggregate.kernels.items import Items, score_keys, sort_keys_by_grou
 from skyband.aggregate.kernels.key_scores import EXTREME, KeyScratch, count_unrankable, score_again
 from skyband.aggregate.kernels.key_top import best_of_all, best_of_group, sort_by_group, sum_by_group
 from skyband.aggregate.kernels.partials import (
+    AHEAD,
     COUNT,
     FIRST_PANE,
     HAS_INFINITE,
@@ -34,6 +35,7 @@ from skyband.aggregate.kernels.partials import (
 )
 from skyband.aggregate.kernels.window_ends import first_end_after, is_outside, start_of
 from skyband.kernels._jit import inner_kernel, kernel
+from skyband.kernels._prefetch import prefetch
 from skyband.kernels.keys import Keys
 from skyband.kernels.stream import ANSWERS_FULL, DONE, ROWS, STATE_FULL, WINDOWS, Floats, Ints
 
@@ -352,6 +354,10 @@ def take_rows(
         if is_sorted:
             sort_by_slot(rows.slots, begin, end, shift, room)
         for i in range(end - begin):
+            if is_sorted:
+                later = rows.slots[room.sorted[min(i + AHEAD, end - begin - 1)]]
+                prefetch(state.open, later)
+                prefetch(state.last, later)
             row = room.sorted[i] if is_sorted else begin + i
             slot = rows.slots[row]
             if state.open[slot] >= clock[OPEN_AT]:
