@@ -127,6 +127,26 @@ def test_listed_functions_are_sparks(spark):
     assert {name for name in FUNCTIONS if name[0].isalpha()} <= known | {"cast", "extract", "printf", "curdate"}
 
 
+def test_listed_functions_compute_one_value_from_one_row(spark):
+    """By the classes of Spark: none needs several rows, returns several, or is random."""
+    catalyst, java = "org.apache.spark.sql.catalyst.expressions", spark._jvm
+    loader = java.Thread.currentThread().getContextClassLoader()
+    others = [
+        java.java.lang.Class.forName(f"{catalyst}.{name}", False, loader)
+        for name in ("aggregate.AggregateFunction", "Generator", "WindowFunction", "Nondeterministic")
+    ]
+    found = {}
+    for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect():
+        name = row[0].rpartition(".")[2]
+        told = [line[0] for line in spark.sql(f"DESCRIBE FUNCTION EXTENDED `{name}`").collect()]
+        named = next((line.removeprefix("Class: ") for line in told if line.startswith("Class: ")), "")
+        if named.startswith("org.") and name in {*FUNCTIONS, "rand", "sum", "stack", "lag"}:
+            kind = java.java.lang.Class.forName(named, False, loader)
+            found[name] = any(other.isAssignableFrom(kind) for other in others)
+    assert {name for name, is_other in found.items() if is_other} == {"rand", "sum", "stack", "lag"}
+    assert len(found) > 300
+
+
 def test_a_call_does_not_hide_in_comments_hints_and_quotes(frame):
     """Pieces that parsers read differently, in any order: where Spark sees the call, it is refused."""
     pieces = [

@@ -94,8 +94,7 @@ _NUMBERS = """
     div e exp expm1 factorial floor greatest hex hypot least ln log log10 log1p log2 mod negative pi pmod positive
     pow power radians rint round sec sign signum sin sinh sqrt tan tanh try_add try_divide try_mod try_multiply
     try_subtract unhex width_bucket & | ^ ~ << >> >>> bit_count bit_get getbit shiftleft shiftright
-    shiftrightunsigned vector_avg vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm
-    vector_normalize vector_sum
+    shiftrightunsigned vector_cosine_similarity vector_inner_product vector_l2_distance vector_norm vector_normalize
 """
 _CONDITIONS = """
     ! < <= <=> = == > >= and or not in between coalesce equal_null if ifnull ilike isnan isnotnull isnull like nanvl
