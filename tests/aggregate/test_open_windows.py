@@ -164,6 +164,46 @@ def test_open_windows_have_the_answers_of_a_stream_that_ends_now(seed, variant):
     assert by_rows(stream.end().drop_columns("final"), query) == by_rows(plain.end(), query)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_late_rows_that_are_used_are_in_open_windows(seed):
+    """Open windows have the answers of a patient stream that ends now; so has the last revision of final ones."""
+    random, case, _, rows, delay = drawn(seed, most=60)
+    rows, lateness = streams.arrived(random, rows, delay + 9 * MS), 9 * MS
+    queries = [
+        sb.AggregateTopK(
+            name=name, k=2, key="player", aggregate="count", size=f"{size} milliseconds", slide="3 milliseconds", **more
+        )
+        for name, size, more in [("all", 9, {}), ("each", 6, {"partition_by": ("g",)})]
+    ]
+    schema = streams.frame([], case.key_kind).schema
+    stream = Stream(queries, schema, delay=delay, emission=Emission(provisional=True, lateness=lateness))
+    shown, batches, last = {}, [], {}
+    for batch in [*streams.pieces(random, rows, 12), None]:
+        if batch is not None:
+            batches.append(streams.frame(batch, case.key_kind))
+        table = stream.end() if batch is None else stream.step(batches[-1])
+        patient = Stream(queries, schema, delay=delay + lateness)
+        found = [patient.step(one) for one in batches] + [patient.end()]
+        ended = of(marked(pa.concat_tables(found)), queries, final=True)
+        last |= of(table, queries, final=True)
+        open_now = {}
+        if batch is not None:
+            clock, newest = stream.batches.shards[0].clock, stream.batches.shards[0].newest
+            open_now = still_open(ended, queries, clock, newest)
+            assert {window for window in ended if window[3] <= clock} <= {*last}
+        assert of(table, queries, final=False) == {
+            window: mine for window, mine in open_now.items() if mine != shown.get(window)
+        }
+        shown = open_now
+        if random.random() < 0.4:
+            stream.restart()
+    assert last == ended
+
+
+def marked(table):
+    return table.append_column("final", pa.repeat(True, table.num_rows))
+
+
 def by_rows(table, query):
     """{(query, group, start, end): rows} of answers with all their columns."""
     found = {}

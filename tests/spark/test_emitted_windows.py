@@ -68,7 +68,7 @@ def test_the_last_revision_is_that_of_the_definitions(run, seed):
     assert seed or any(row["revision"] for row in rows)
 
 
-MERGED = {
+SO_FAR = {
     "aggregate": [
         sb.AggregateTopK(name="keys", k=2, size="20 seconds", slide="5 seconds", key="g", value="s"),
         sb.AggregateTopK(
@@ -106,7 +106,7 @@ MERGED = {
 )
 def test_merged_answers_so_far_are_those_of_a_local_run(run, family):
     """With a restart between two micro-batches."""
-    queries, (_, batches) = MERGED[family], drawn(5)
+    queries, (_, batches) = SO_FAR[family], drawn(5)
     request = ProjectionRequest(
         sb.Workload(queries),
         "ts",
@@ -168,7 +168,7 @@ def test_unsupported_requests_are_rejected(spark, tmp_path):
         (top, {"allowed_lateness": "1 minute", "late": "refuse"}, "cannot be combined"),
         (top, {"emit": "provisional", "output": "changes"}, "only changes are written"),
         (sb.TopK(k=1, size=10, by="s"), {"emit": "provisional"}, "count windows"),
-        (sb.AggregateTopK(k=1, size="1 minute", key="g", value="s"), OPTIONS, "not supported for AggregateTopK"),
+        (sb.AggregateTopK(k=1, gap="1 minute", key="g", value="s"), OPTIONS, "session windows"),
         (sb.AggregateTopK(k=1, size=10, key="g", value="s"), {"emit": "provisional"}, "count windows"),
     ):
         with pytest.raises(SkybandError, match=said):
