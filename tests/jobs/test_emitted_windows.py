@@ -113,7 +113,7 @@ def test_late_rows_correct_totals_of_keys(tmp_path):
     [
         (", emit: sometimes", "{type: topk, k: 1, size: 1 minute, by: s}", "emit"),
         (", provisional_every: 1 second", "{type: topk, k: 1, size: 1 minute, by: s}", "only for emit: provisional"),
-        (PROVISIONAL, "{type: aggregate, k: 1, size: 1 minute, key: g, value: s}", "not supported for AggregateTopK"),
+        (PROVISIONAL, "{type: aggregate, k: 1, gap: 1 minute, key: g, value: s}", "has session windows"),
         (", allowed_lateness: 1 minute", "{type: topk, k: 1, gap: 1 minute, by: s}", "has session windows"),
         (
             ", allowed_lateness: 1 minute",
@@ -217,3 +217,33 @@ def test_keys_of_messages_have_the_window_if_it_is_sent_again():
             '{"query": "a", "window_start": 0, "window_end": 10, "final": false, "rows": [{"rank": 1, "score": 2.0}]}',
         )
     ]
+
+
+SO_FAR = {
+    "aggregate": "{type: aggregate, name: q, k: 2, size: 1 hour, slide: 10 minutes, key: g, value: abs(s), having: "
+    "count(*) > 1}",
+    "incomplete": "{type: incomplete, name: q, k: 2, size: 1 hour, every: 10 minutes, object: id % 5, stream_by: g, "
+    "streams: [a, b, c], value: 'least(s / 9, 1)', where: s >= 0}",
+    "uncertain": "{type: uncertain, name: q, k: 2, size: 1 hour, every: 10 minutes, by: s, probability: '0.5', "
+    "partition_by: g}",
+}
+
+
+@pytest.mark.parametrize("family", SO_FAR)
+def test_merged_answers_are_emitted_so_far_and_verified(tmp_path, family):
+    rows = sorted(rows_of(6), key=lambda row: row[0])
+    sinks = "sinks: [{type: parquet, path: out}, {type: parquet, path: changes, output: changes}]\n"
+    found = []
+    for number, more in enumerate(["", f"{PROVISIONAL}, provisional_every: 1 minute"]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        file = file_of(folder, more, f"queries: [{SO_FAR[family]}]\n", sinks)
+        in_parts(folder, file, rows)
+        mine = [read_answers(folder / name) for name in ("out", "changes")]
+        open_rows = [row for row in mine[0] if not row.get("final", True)]
+        assert bool(open_rows) == bool(more)
+        assert all(row["final"] for row in mine[1] if "final" in row)
+        assert verify_local(file, "rows", answers=folder / "out").agrees
+        kept = [[row for row in part if row.get("final", True)] for part in mine]
+        found.append([sorted(repr(sorted({**row, "final": True}.items())) for row in part) for part in kept])
+    assert found[0] == found[1]

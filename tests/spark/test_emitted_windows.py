@@ -6,6 +6,10 @@ import pytest
 
 import skyband as sb
 from skyband.errors import SkybandError
+from skyband.local.micro_batches import MicroBatches
+from skyband.local.pipeline import plan_for
+from skyband.sharding.emission import Emission
+from skyband.sharding.projection import ProjectionRequest
 from skyband.spark import answers
 from tests.oracle import Asked
 from tests.sharding import cases
@@ -64,6 +68,81 @@ def test_the_last_revision_is_that_of_the_definitions(run, seed):
     assert seed or any(row["revision"] for row in rows)
 
 
+SO_FAR = {
+    "aggregate": [
+        sb.AggregateTopK(name="keys", k=2, size="20 seconds", slide="5 seconds", key="g", value="s"),
+        sb.AggregateTopK(
+            name="counts", k=2, size="1 minute", slide="10 seconds", cumulative=True, key="g", aggregate="count"
+        ),
+    ],
+    "incomplete": [
+        sb.IncompleteTopK(
+            name="objects",
+            k=2,
+            size="20 seconds",
+            every="5 seconds",
+            object="id % 5",
+            stream="case when odd then 'a' else 'b' end",
+            streams=["a", "b"],
+            value="case when s > 1 then 1 else 0.5 end",
+            where="s is not null",
+        )
+    ],
+    "uncertain": [
+        sb.UncertainTopK(
+            name="rows", k=2, size="20 seconds", every="5 seconds", by="s", probability="0.5", where="s is not null"
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        "aggregate",
+        pytest.param("incomplete", marks=pytest.mark.long),
+        pytest.param("uncertain", marks=pytest.mark.long),
+    ],
+)
+def test_merged_answers_so_far_are_those_of_a_local_run(run, family):
+    """With a restart between two micro-batches."""
+    queries, (_, batches) = SO_FAR[family], drawn(5)
+    request = ProjectionRequest(
+        sb.Workload(queries),
+        "ts",
+        "id",
+        algorithm="greedy" if family == "uncertain" else "auto",
+        may_be_late=True,
+        delay=15 * SECOND,
+        emission=Emission(provisional=True),
+    )
+    engine = MicroBatches(plan_for(table([]).schema, request), "ts", 15 * SECOND)
+    want = [engine.step([table(batch)]).answers for batch in batches]
+    want.append(engine.step([table([])], [{"kind": "end"}]).answers)
+    options = {"watermark": "15 seconds", "emit": "provisional"}
+    options |= {"shards": 1 if family == "uncertain" else 2}
+    run.add(*batches[:2])
+    handle = run.start(queries, **options)
+    handle.query.processAllAvailable()
+    handle.stop()
+    run.add(*batches[2:])
+    handle = run.start(queries, **options)
+    handle.query.processAllAvailable()  # so that the end of the stream is in a micro-batch of its own
+    handle.finish()
+    metrics = handle.metrics()
+    found, want = run.found(), [row for one in want for row in one.to_pylist()]
+    assert plain(found, final=True) == plain(want, final=True)
+    # Spark's watermark can be a micro-batch behind, so that a window is still open.
+    assert {*plain(want, final=False)} <= {*plain(found, final=False)}
+    assert any(not row["final"] for row in run.found())
+    assert metrics["emit_lag"] is None or metrics["emit_lag"] >= 0
+
+
+def plain(rows, *, final):
+    mine = (row for row in rows if row["final"] == final)
+    return sorted(repr(sorted((name, cases.micros(value)) for name, value in row.items())) for row in mine)
+
+
 @pytest.mark.long
 def test_a_restart_continues_to_correct(run):
     posed, batches = drawn(3)
@@ -92,7 +171,8 @@ def test_unsupported_requests_are_rejected(spark, tmp_path):
         (top, {"allowed_lateness": "1 minute", "late": "refuse"}, "cannot be combined"),
         (top, {"emit": "provisional", "output": "changes"}, "only changes are written"),
         (sb.TopK(k=1, size=10, by="s"), {"emit": "provisional"}, "count windows"),
-        (sb.AggregateTopK(k=1, size="1 minute", key="g", value="s"), OPTIONS, "not supported for AggregateTopK"),
+        (sb.AggregateTopK(k=1, gap="1 minute", key="g", value="s"), OPTIONS, "session windows"),
+        (sb.AggregateTopK(k=1, size=10, key="g", value="s"), {"emit": "provisional"}, "count windows"),
     ):
         with pytest.raises(SkybandError, match=said):
             answers(stream, queries, time="ts", watermark="1 second", **options)

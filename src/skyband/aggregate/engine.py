@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from copy import copy
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -231,6 +232,33 @@ class AggregateEngine:
         state.ids[used] = found[:split].reshape(used.size, self.identified)
         if growing.size:
             state.peak_ids[is_alive] = found[split:].reshape(-1, self.identified)
+
+    def copied(self, more: int) -> Self:
+        """Return a copy that can take `more` partials, for answers so far; its answers have been fetched.
+
+        Partials are only appended, and the copy is dropped before this engine appends any. So both share the ring of
+        partials, except the links between them that a newer partial changes.
+        """
+        found, free = copy(self), self._state.slots.size - self._in_ring
+        shared = (set(_PER_PARTIAL) - {"younger"}) if free >= more else set()
+        found._state = State(
+            *(array if name in shared else array.copy() for name, array in zip(State._fields, self._state, strict=True))
+        )
+        found.decayed = copy(self.decayed)
+        found._parts = []
+        return found
+
+    def fetch_with(self, fetch: Callable[[int], None]) -> None:
+        """Set the function that loads the partials of a pane that is not in memory."""
+        self._fetch = fetch
+
+    def end_query(self, place: int) -> None:
+        """Answer no later window of a query, given by its place in the shape. The others do not change."""
+        q = int(np.flatnonzero(self._query_set.places == place)[0])
+        self._state.next_end[q] = NEVER
+        track = self._query_set.tracks[q]
+        if (self._state.next_end[self._query_set.tracks == track] == NEVER).all():
+            self._state.gone[track] = self._state.clock[LAST_PANE]  # nothing has to leave its windows any more
 
     def answers(self) -> list[EngineAnswers]:
         """Return the answers since the last call."""

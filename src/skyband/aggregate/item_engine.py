@@ -7,7 +7,7 @@ slot and a value to the slot of the item, so the partials, tracks and segments o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -50,6 +50,12 @@ class ItemEngine(AggregateEngine):
         super().__init__(shape)
         self.book = KeyDictionary(self.unused_items, True)  # the group of an item is the slot of its key
         self._items = self._fresh_items(0, 0)
+
+    def copied(self, more: int) -> Self:
+        """Return a copy for answers so far. Both share the dictionary of items, to which new items can be added."""
+        found = super().copied(more)
+        found._items = Items._make(array.copy() for array in self._items)
+        return found
 
     def slots_of(self, values: pa.Array, keys: Ints) -> Ints:
         """Return the slots of items: the values of keys, which have these slots."""

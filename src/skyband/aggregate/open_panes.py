@@ -57,6 +57,12 @@ class OpenPanes:
             self._keep(table.filter(pa.array(~ended)))
         return table.filter(pa.array(ended)) if ended.any() else None
 
+    def held(self) -> pa.Table | None:
+        """Return the partials of all open panes. They remain."""
+        self._change_panes()
+        tables = [self._named(_unpacked(self._segments.get(number))) for number in self._kept]
+        return pa.concat_tables(tables, promote_options="default").combine_chunks() if tables else None
+
     def state(self) -> dict[str, Any]:
         """Return the state for `load`, without the segments."""
         changed = {} if self._newest is None else {"newest": self._newest}

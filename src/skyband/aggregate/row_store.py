@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,12 @@ class RowStore:
     def take(self, numbers: Ints) -> pa.Table:
         """Return the rows with these numbers; null for NONE."""
         return self._rows().take(pa.array(numbers, mask=numbers == NONE))
+
+    def copied(self) -> RowStore:
+        """Return a store with the same rows, to which others can be added."""
+        found = copy(self)
+        found._parts = list(self._parts)
+        return found
 
     def retain(self, numbers: Ints) -> Ints:
         """Release all other rows. Return the new numbers of these; NONE remains."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,8 +36,10 @@ from skyband.data.window_bounds import all_sliding, last_ends, starts_of
 from skyband.errors import InvalidInputError, SnapshotError
 from skyband.kernels.stream import Floats, Ints
 from skyband.queries.windowed import refuse_past_landmark
+from skyband.sharding.emission import ONCE
+from skyband.sharding.open_windows import open_until
 from skyband.sharding.rows import group_rows
-from skyband.sharding.shard import Segments, Shard, Tally
+from skyband.sharding.shard import CopiedSegments, Segments, Shard, Tally
 from skyband.snapshot import StateFormat, unchanged
 from skyband.windows import ALWAYS, AXIS_LIMIT
 
@@ -162,6 +167,37 @@ class AggregateShard(Shard):
             self._engine.renumber_rows(self._rows.retain)
         unknown, self._unknown_deletes = self._unknown_deletes, 0
         return found, Tally(candidates=held, unrankable=more, unknown_deletes=unknown)
+
+    def so_far(self) -> list[pa.Table]:
+        """Return the answers of open windows, from a copy of the engine that takes the partials of open panes."""
+        queries = self._engine.shape.queries
+        until = open_until(queries, self.newest)
+        if not isinstance(self._waiting, OpenPanes):
+            return self._sketched_so_far(until)
+        held, ahead = self._waiting.held(), copy(self)
+        ahead._rows, ahead._key_panes = self._rows.copied(), None
+        ahead._engine = self._engine.copied(0 if held is None else held.num_rows)
+        ahead._engine.fetch_with(partial(self._store.fetch_into, ahead._engine))
+        if held is not None:
+            ahead._take_in(held)
+        for end in np.unique(until).tolist():
+            ahead._engine.advance(end, self._book.keys, max(1, len(self._groups)), self._first)
+            for place in np.flatnonzero(until == end).tolist():
+                ahead._engine.end_query(place)
+        return ahead._answers()
+
+    def _sketched_so_far(self, until: Ints) -> list[pa.Table]:
+        """Return the answers of open windows, from a copy of the shard: summaries change as panes close."""
+        plan = replace(self.plan, emission=ONCE, output="answers")
+        ahead = type(self).resume(plan, self.number, self.state(), CopiedSegments(self.segments))
+        ends, found = dict(zip(plan.scans[self.scan].places, until.tolist(), strict=True)), []
+        ahead.reached = int(until.max())
+        for end in np.unique(until).tolist():
+            ahead.clock = end
+            found += ahead.advance(self.clock)[0]
+        last = np.zeros(len(plan.queries), np.int64)
+        last[list(ends)] = list(ends.values())
+        return [table.filter(pa.array(numbers_of(table["end"]) <= last[numbers_of(table["query"])])) for table in found]
 
     @property
     def next_end(self) -> int | None:
@@ -335,6 +371,7 @@ class AggregateShard(Shard):
             **({} if self._key_panes is None else {"key_panes": self._key_panes.state(slots)}),
             **({} if self._sketches is None else {"bounds": self._sketches.closed(used)}),
             **self.saved_reports(),
+            **self.saved_open(),
         }
 
     def load(self, saved: dict[str, Any]) -> None:
@@ -377,7 +414,12 @@ class AggregateShard(Shard):
             self._sketches.load_closed(saved["bounds"])
         self._unrankable = self._engine.counters()["unrankable"]
         same = {query.name for query in now if query in before}
-        self.load_reports(saved, same, lambda name: self.plan.keys[self.scan] if is_key_name(name) else name)
+        self.load_reports(saved, same, self._renamed)
+        self.load_open(saved, same, self._renamed)
+
+    def _renamed(self, name: str) -> str:
+        """Return the name that a column of stored rows has now."""
+        return self.plan.keys[self.scan] if is_key_name(name) else name
 
 
 SHARD = AggregateShard

@@ -156,12 +156,16 @@ class StateStore:
 
     def _fetch(self, pane: int) -> None:
         """Load the segment of a pane into memory."""
+        self.fetch_into(self._engine, pane)
+
+    def fetch_into(self, engine: AggregateEngine, pane: int) -> None:
+        """Load the segment of a pane into the memory of this engine, or of a copy of it."""
         begin = max(begin for begin in self._begins if begin <= pane)
         segment = SEGMENT.decode(self._segments.get(begin))
-        state = self._engine._state
+        state = engine._state
         columns, held, ring = segment["adds"], _addends_of(segment), state.slots.size
-        if held != self._engine.addends:
-            columns = fitted(_rows(columns, segment["slots"].size), held, self._engine.addends).T
+        if held != engine.addends:
+            columns = fitted(_rows(columns, segment["slots"].size), held, engine.addends).T
         low = max(0, int(state.clock[HEAD]) - segment["first"])  # those before have left all windows
         while low < segment["slots"].size:
             at = (segment["first"] + low) & (ring - 1)

@@ -98,7 +98,7 @@ class SourceModel(Kind):
     emit: Literal["final", "provisional"] = Field(
         default="final",
         description="final: a window is emitted once, when the watermark has reached its end. provisional: open "
-        "windows are also emitted, whenever their answer has changed; the column final marks the last ones. topk only.",
+        "windows are also emitted, whenever their answer has changed; the column final marks the last ones.",
     )
     provisional_every: Gap | None = Field(
         default=None,

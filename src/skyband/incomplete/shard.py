@@ -21,6 +21,7 @@ from skyband.incomplete.monitor import Monitor
 from skyband.incomplete.plan import IncompletePlan
 from skyband.incomplete.query import IncompleteTopK
 from skyband.queries.sharing import places_by
+from skyband.sharding.open_windows import open_until
 from skyband.sharding.ordered_shard import OrderedShard
 from skyband.sharding.shard import Segments
 from skyband.snapshot import StateFormat, unchanged
@@ -89,7 +90,28 @@ class IncompleteShard(OrderedShard):
         for group in self.groups:
             mine = None if ready is None else ready.filter(pc.equal(ready["told"], scan_of[group.places[0]]))
             self._push(group, mine)
+            if self.plan.axis == "time":
+                group.monitor.advance_to(self.clock)
             out.append(self._answers(group))
+        return out
+
+    def so_far(self) -> list[pa.Table]:
+        """Return the answers of moments after the clock, from copies of the monitors that take the waiting tuples."""
+        scan_of = {place: number for number, scan in enumerate(self.plan.scans) for place in scan.places}
+        waiting = None if self.waiting is None else self.in_stream_order(self.waiting)
+        out = []
+        for group in self.groups:
+            ahead = group._replace(monitor=Monitor.resume(group.monitor.snapshot()))
+            number = scan_of[group.places[0]]
+            self._push(ahead, None if waiting is None else waiting.filter(pc.equal(waiting["told"], number)))
+            queries = [self.plan.queries[place] for place in group.places]
+            until = open_until(queries, self.newest)
+            for end in np.unique(until).tolist():
+                ahead.monitor.advance_to(end)
+                if end < until.max():
+                    for place in np.flatnonzero(until == end).tolist():
+                        ahead.monitor.remove(queries[place].name)
+            out.append(self._answers(ahead))
         return out
 
     def _push(self, group: _Group, tuples: pa.Table | None) -> None:
@@ -101,8 +123,6 @@ class IncompleteShard(OrderedShard):
             columns = (one(tuples["object"]), names.take(one(tuples["stream"])), one(tuples["value"]))
             groups = one(tuples[GROUP]) if scan.partition_by else None
             group.monitor.push(one(tuples["position"]) if on_time else None, *columns, groups=groups)
-        if on_time:
-            group.monitor.advance_to(self.clock)
 
     def _answers(self, group: _Group) -> pa.Table:
         table = group.monitor.answers()
@@ -156,6 +176,7 @@ class IncompleteShard(OrderedShard):
             self.groups.append(self._group((places[query.name],)))
             self.joining.append(query.name)
         self.load_reports(saved, same)
+        self.load_open(saved, same)
 
 
 SHARD = IncompleteShard

@@ -120,8 +120,6 @@ def _schema(
 
 _WINDOW = ("query text", "window_start", "window_end", "rank rank")
 _MOMENT = ("query text", "time", "rank rank")
-_MERGED = "their answers are merged from all shards, which would have to answer the same open windows together"
-_IN_PROCESS = "Omit it; in process, so_far() of a monitor answers open windows."
 _NO_COST = "it has no views that another query could share."
 _NO_SCHEDULE = "only queries over uncertain streams are scheduled by a plan. Omit plan=."
 _NO_PLAN = "it has no plan with a timeline."
@@ -168,7 +166,6 @@ FAMILIES: dict[str, Family] = {
                 f"keys cannot move to another shard. {_KEEP_SHARDS}",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
-                "provisional answers": f"{_MERGED}. {_IN_PROCESS}",
                 "several columns": "a key has one total and is in an answer once; of equal totals, that of the newest "
                 "key is first.",
             },
@@ -190,7 +187,6 @@ FAMILIES: dict[str, Family] = {
                 f"it, so objects cannot move to another shard. {_KEEP_SHARDS}",
                 "cost": _NO_COST,
                 "timeline": _NO_PLAN,
-                "provisional answers": f"{_MERGED}. {_IN_PROCESS}",
                 "session windows": "bounds of scores are compared by when their tuples leave the window, and a "
                 "session's end follows from tuples that have not arrived.",
                 "calendar windows": "what a score can still become is bounded for windows of one length.",
@@ -216,7 +212,6 @@ FAMILIES: dict[str, Family] = {
                 "resharding": "a shard stores the tuples of its groups in one table, so groups cannot move to another "
                 f"shard. {_KEEP_SHARDS}",
                 "cost": _NO_COST,
-                "provisional answers": f"a plan chooses the moments at which they are answered. {_IN_PROCESS}",
                 "corrections": "a plan chooses the moments at which they are answered, beginning with the first tuple, "
                 "so a late tuple could move all of them. Use a longer watermark.",
                 "session windows": "a plan chooses the moments of answers, and a session's end follows from its rows.",

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from skyband.sharding.envelope import Note
 from skyband.sharding.reported_answers import ReportedAnswers
 from skyband.sharding.revisions import again
-from skyband.sharding.shard import MemorySegments, Segments, Shard, Tally, shard_type, uncollected
+from skyband.sharding.shard import CopiedSegments, Segments, Shard, Tally, shard_type, uncollected
 from skyband.snapshot import resuming
 from skyband.windows import ALWAYS, NEVER
 
@@ -128,6 +128,8 @@ class LateShard:
         fresh = self._ending(found, before, NEVER)
         if self.reported is not None:
             fresh = self.reported.join(fresh, before, self.clock, self.reached)
+        if inner.open is not None and provisional and notes:
+            fresh = inner.open.join(fresh, copy.so_far, self.clock, inner.newest)
         self.corrections += oldest < before
         for answers, is_before in ((known, True), (found, False)):
             if oldest < before:
@@ -156,7 +158,7 @@ class LateShard:
     def _copy(self) -> Shard:
         """Return a copy of the inner shard that writes no segments."""
         blob = self._inner.state()
-        copy = self._type.resume(self._plain, self.number, blob, _ReadSegments(self._inner.segments))
+        copy = self._type.resume(self._plain, self.number, blob, CopiedSegments(self._inner.segments))
         copy.newest = self._inner.newest
         return copy
 
@@ -182,20 +184,6 @@ class LateShard:
             self.clock, self._due = self._inner.clock, self._inner.next_due
         else:
             self.clock, self.corrections, self._due = late["clock"], late["corrections"], late["due"]
-
-
-class _ReadSegments(MemorySegments):
-    """Segments of which changes are not written."""
-
-    def __init__(self, stored: Segments) -> None:
-        super().__init__()
-        self._stored = stored
-
-    def get(self, number: int) -> bytes:  # type: ignore[override]
-        return self[number] if number in self else self._stored.get(number)
-
-    def remove(self, number: int) -> None:
-        self.pop(number, None)
 
 
 def stream_shard(plan: Any, number: int, segments: Segments | None = None) -> Any:

@@ -109,7 +109,11 @@ class OrderedShard(Shard):
         passed = pc.less(self.waiting["position"], self.clock)
         ready = self.waiting.filter(passed)
         self.waiting = self.waiting.filter(pc.invert(passed)).combine_chunks()
-        return ready.take(pc.sort_indices(ready, [(name, "ascending") for name in ("position", *self.order)]))
+        return self.in_stream_order(ready)
+
+    def in_stream_order(self, rows: pa.Table) -> pa.Table:
+        """Return rows in the order in which they are ranked."""
+        return rows.take(pc.sort_indices(rows, [(name, "ascending") for name in ("position", *self.order)]))
 
     def save(self) -> dict[str, Any]:
         """Return the state that both families have in common; each adds its own."""
@@ -119,6 +123,7 @@ class OrderedShard(Shard):
             "newest": self.newest,
             "waiting": None if self.waiting is None else to_bytes(self.waiting),
             **self.saved_reports(),
+            **self.saved_open(),
         }
 
     def load(self, saved: dict[str, Any]) -> None:

@@ -16,14 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skyband.data.arrow import from_bytes, one, to_bytes
+from skyband.data.arrow import one
 from skyband.data.change_feed import ChangeFeed
 from skyband.kernels.stream import Ints
-from skyband.queries.answer_schema import CHANGE_COLUMNS, OLD_SCORE, REVISION, moment_of
+from skyband.queries.answer_schema import CHANGE_COLUMNS, FINAL, OLD_SCORE, REVISION, moment_of
 from skyband.queries.families import FAMILIES
+from skyband.sharding.open_windows import places_of, restored_rows, split_by_state, stored_rows
 from skyband.sharding.pipeline import in_shape
 from skyband.sharding.plan import ShardPlan
-from skyband.sharding.revisions import corrected, without_corrections
+from skyband.sharding.revisions import changed_windows, corrected, without_corrections
 from skyband.sharding.rows import group_rows
 from skyband.windows import ALWAYS, NEVER
 
@@ -55,7 +56,7 @@ class ReportedAnswers:
             return []
         table = pa.concat_tables(pieces, promote_options="default")
         is_known = np.arange(table.num_rows) < known
-        places, ends = self._places(table), self._ends(table)
+        places, ends = places_of(self._plan, table), self._ends(table)
         due = self._due(places, ends, is_known, before, clock)
         newest, steps = self._newest(table, places, ends)
         # The next window has no rows of this shard. After a flush, rows wait until all shards send theirs.
@@ -89,7 +90,7 @@ class ReportedAnswers:
         """When rows must be sent again, even if no window of the shard has rows; None: never."""
         if self._rows is None or not self._rows.num_rows or self._plan.axis == "count":
             return None
-        places, ends = self._places(self._rows), self._ends(self._rows)
+        places, ends = places_of(self._plan, self._rows), self._ends(self._rows)
         found = NEVER
         for place in np.unique(places).tolist():
             window = self._plan.queries[place].window
@@ -120,41 +121,18 @@ class ReportedAnswers:
             steps[mine] = found[at.reshape(-1)]
         return ends == newest[owners], steps
 
-    def _places(self, table: pa.Table) -> Ints:
-        """Return the place of each row's query in the workload."""
-        column = one(table["place" if "place" in table.column_names else "query"])
-        if not pa.types.is_integer(column.type):
-            column = pc.index_in(column, pa.array([query.name for query in self._plan.queries], column.type))
-        places: Ints = column.to_numpy(zero_copy_only=False).astype(np.int64)
-        return places
-
     def _ends(self, table: pa.Table) -> Ints:
         ends: Ints = one(table[self._end]).cast(pa.int64()).to_numpy(zero_copy_only=False)
         return ends
 
     def state(self) -> dict[str, Any] | None:
         """Return the rows with the names of the queries, whose places may change before `load`."""
-        if self._rows is None:
-            return None
-        return {"rows": to_bytes(self._rows), "names": [query.name for query in self._plan.queries]}
+        return stored_rows(self._plan, self._rows)
 
     def load(self, saved: dict[str, Any] | None, unchanged: Iterable[str], renamed: Callable[[str], str] = str) -> None:
         """Restore what `state` returned, for the queries that have not changed; columns may have another name now."""
-        if saved is None:
-            return
-        rows = from_bytes(saved["rows"])
-        rows = rows.rename_columns([renamed(name) for name in rows.column_names])
-        places = {query.name: place for place, query in enumerate(self._plan.queries) if query.name in set(unchanged)}
-        now = np.array([places.get(name, -1) for name in saved["names"]], np.int64)
-        at = rows.schema.get_field_index("place" if "place" in rows.column_names else "query")
-        if pa.types.is_integer(rows.schema.field(at).type):
-            numbers = now[one(rows.column(at)).to_numpy(zero_copy_only=False)]
-            kind = rows.schema.field(at).type
-            rows = rows.set_column(at, rows.schema.field(at).name, pa.array(numbers).cast(kind))
-            rows = rows.filter(pa.array(numbers >= 0))
-        else:
-            rows = rows.filter(pc.is_in(rows["query"], pa.array(sorted(places), pa.string())))
-        self._rows = rows.combine_chunks()
+        if saved is not None:
+            self._rows = restored_rows(self._plan, saved, unchanged, renamed)
 
 
 def wanted_rows(plan: ShardPlan, merged: pa.Table) -> pa.Table:
@@ -172,6 +150,8 @@ def windows_in(plan: ShardPlan, merged: Iterable[pa.Table]) -> int:
 def first_rows(plan: ShardPlan, merged: pa.Table) -> pa.ChunkedArray | pa.Array:
     """Return which merged rows are counted, one for each window; not those of changes."""
     found = pc.equal(merged["rank"], 1)
+    if plan.emission.provisional:
+        found = pc.and_(found, merged[FINAL])
     if plan.emission.lateness:
         found = pc.and_(found, pc.equal(merged[REVISION], 0))
     if plan.output != "answers":
@@ -208,11 +188,9 @@ def compared(
     for table in _compared(plan, queries, groups, without_corrections(complete, late), rank, once):
         first = pa.array(np.zeros(table.num_rows), pa.int32())
         yield in_shape(table.append_column(REVISION, first), kinds)
-    added = [column.name for column in (*CHANGE_COLUMNS, OLD_SCORE)]
-    plain = pa.schema([field for field in once if field.name not in added])
-    owners = ["query", *groups, moment_of(names)]
+    plain, owners = _unmarked(plan, once), ["query", *groups, moment_of(names)]
     for table in late:
-        yield in_shape(corrected(table, rank, plain, owners), kinds)
+        yield _marked(corrected(table, rank, plain, owners), plan, kinds)
 
 
 def _compared(
@@ -224,22 +202,40 @@ def _compared(
     kinds: pa.Schema,
 ) -> Iterator[pa.Table]:
     """Like `compared`, without corrections."""
-    if plan.output == "answers":
-        for table in complete:
-            yield rank(table, kinds)
-        return
-    added = [column.name for column in (*CHANGE_COLUMNS, OLD_SCORE)]
-    plain = pa.schema([field for field in kinds if field.name not in added])
+    plain = _unmarked(plan, kinds)
     feed, reached = ChangeFeed.of_groups(queries, groups, old_scores=plan.old_scores), ALWAYS
     for table in complete:
-        reached = max(reached, int(pc.max(table[REACHED]).as_py()))
-        known = table[KNOWN]
-        before = rank(table.filter(known), plain) if pc.any(known).as_py() else plain.empty_table()
-        after = table.filter(pc.invert(known))
-        fresh = rank(after, plain) if after.num_rows else plain.empty_table()
-        feed.recall(before, fresh)
-        if fresh.num_rows:
-            yield in_shape(fresh, kinds)
-            yield in_shape(feed.take(fresh), kinds)
+        final, shown, so_far = split_by_state(table)
+        if plan.output == "answers":
+            if final.num_rows:
+                yield _marked(rank(final, plain), plan, kinds)
+        elif final.num_rows:
+            reached = max(reached, int(pc.max(final[REACHED]).as_py()))
+            known = final[KNOWN]
+            before = rank(final.filter(known), plain) if pc.any(known).as_py() else plain.empty_table()
+            after = final.filter(pc.invert(known))
+            fresh = rank(after, plain) if after.num_rows else plain.empty_table()
+            feed.recall(before, fresh)
+            if fresh.num_rows:
+                yield _marked(fresh, plan, kinds)
+                yield _marked(feed.take(fresh), plan, kinds)
+        if shown is not None and so_far is not None and so_far.num_rows:
+            now = rank(so_far, plain)
+            known_now = rank(shown, plain) if shown.num_rows else plain.empty_table()
+            owners = ["query", *groups, moment_of(plain.names)]
+            yield _marked(now.filter(pa.array(changed_windows(known_now, now, owners))), plan, kinds, final=False)
     if reached != ALWAYS:
-        yield in_shape(feed.take(plain.empty_table(), now=reached), kinds)
+        yield _marked(feed.take(plain.empty_table(), now=reached), plan, kinds)
+
+
+def _unmarked(plan: ShardPlan, kinds: pa.Schema) -> pa.Schema:
+    """Return the columns of ranked answers, without changes and without marks."""
+    added = {column.name for column in (*CHANGE_COLUMNS, OLD_SCORE, *plan.emission.columns)}
+    return pa.schema([field for field in kinds if field.name not in added])
+
+
+def _marked(table: pa.Table, plan: ShardPlan, kinds: pa.Schema, *, final: bool = True) -> pa.Table:
+    """Return merged rows with the columns of the schema, and with the one that says whether they are final."""
+    if plan.emission.provisional:
+        table = table.append_column(FINAL, pa.repeat(final, table.num_rows))
+    return table if table.schema.equals(kinds) else in_shape(table, kinds)

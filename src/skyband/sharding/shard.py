@@ -16,12 +16,13 @@ import pyarrow as pa
 
 from skyband.queries.families import FAMILIES
 from skyband.sharding.envelope import MILLISECOND, Note
+from skyband.sharding.open_windows import OpenWindows
 from skyband.sharding.plan import ShardPlan
 from skyband.sharding.reported_answers import ReportedAnswers
 from skyband.snapshot import StateFormat, resuming
 from skyband.windows import ALWAYS
 
-__all__ = ["MemorySegments", "Segments", "Shard", "Tally", "shard_type", "uncollected"]
+__all__ = ["CopiedSegments", "MemorySegments", "Segments", "Shard", "Tally", "shard_type", "uncollected"]
 
 
 class Segments(Protocol):
@@ -51,6 +52,25 @@ class MemorySegments(dict[int, bytes]):
     def remove(self, number: int) -> None:
         """Remove a stored segment."""
         del self[number]
+
+
+class CopiedSegments:
+    """Segments of a copied shard: it reads those of the other, whose store does not change."""
+
+    def __init__(self, segments: Segments) -> None:
+        self._read, self._own = segments, MemorySegments()
+
+    def get(self, number: int) -> bytes:
+        """Return a stored segment."""
+        return self._own[number] if number in self._own else self._read.get(number)
+
+    def put(self, number: int, data: bytes) -> None:
+        """Store a segment for the copy."""
+        self._own[number] = data
+
+    def remove(self, number: int) -> None:
+        """Remove a stored segment for the copy, which does not read it again."""
+        self._own.pop(number, None)
 
 
 class Tally(NamedTuple):
@@ -95,6 +115,9 @@ class Shard:
         self.reported: ReportedAnswers | None = None  # for a change feed of merged answers
         if plan.compares_merged and plan.output != "answers":
             self.reported = ReportedAnswers(plan, self.end_column, self.owner_columns)
+        self.open: OpenWindows | None = None  # for provisional answers that are merged
+        if plan.compares_merged and plan.emission.provisional:
+            self.open = OpenWindows(plan, self.end_column)
 
     def step(
         self,
@@ -131,6 +154,8 @@ class Shard:
         answers, tally = self.advance(before)
         if self.reported is not None:
             answers = self.reported.join(answers, before, self.clock, self.reached)
+        if self.open is not None and self.answers_open and notes:
+            answers = self.open.join(answers, self.so_far, self.clock, self.newest)
         if lateness:
             self.settled = max(self.settled, self.clock - lateness)
         return answers, tally._replace(late=late, newest=self.newest, late_used=late_used)
@@ -186,6 +211,13 @@ class Shard:
         """Answer the windows that end between `before` and the clock, and drop rows that no later window needs."""
         raise NotImplementedError
 
+    def so_far(self) -> list[pa.Table]:
+        """Return the answers of the windows that end after the clock, up to the first end after the newest position.
+
+        They are those of the rows so far, if there were no others. The state does not change.
+        """
+        raise NotImplementedError
+
     @property
     def owner_columns(self) -> Sequence[str]:
         """The group columns of its tables, by which a change feed compares answers."""
@@ -218,6 +250,15 @@ class Shard:
     def saved_reports(self) -> dict[str, Any]:
         """Return what the change feed adds to the state: nothing without one."""
         return {} if self.reported is None else {"reported": self.reported.state()}
+
+    def saved_open(self) -> dict[str, Any]:
+        """Return what provisional answers that are merged add to the state: nothing without them."""
+        return {} if self.open is None else {"open": self.open.state()}
+
+    def load_open(self, saved: dict[str, Any], unchanged: Iterable[str], renamed: Callable[[str], str] = str) -> None:
+        """Continue to answer open windows; without a stored state, all of them are answered again."""
+        if self.open is not None:
+            self.open.load(saved.get("open"), unchanged, renamed)
 
     def saved_emission(self) -> dict[str, Any]:
         """Return what an allowed lateness adds to the state: nothing without one."""

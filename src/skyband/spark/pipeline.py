@@ -129,7 +129,7 @@ def answers(
     emit
         ``"final"``: no window is emitted before its end. ``"provisional"``: open windows are also emitted, from the
         rows that have arrived, whenever their answer has changed; the column ``final`` is false until the final answer.
-        For each query and group, these are the windows up to the first end after the newest row. Only for `TopK`.
+        For each query and group, these are the windows up to the first end after the newest row.
     provisional_every
         How much event time is between two provisional answers, at least (``"10 seconds"``). Default: every micro-batch.
     allowed_lateness

@@ -16,7 +16,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from skyband.kernels.stream import Ints
-from skyband.queries.answer_schema import CHANGE_COLUMNS, OLD_SCORE, REVISION
+from skyband.queries.answer_schema import CHANGE_COLUMNS, FINAL, OLD_SCORE, REVISION
 from skyband.sharding.envelope import Envelope
 from skyband.sharding.pipeline import LocalAnswers, ShardPipeline
 from skyband.sharding.plan import ShardPlan, source_columns
@@ -189,7 +189,8 @@ class SparkPlan:
         """
         merge, kinds = self.merger(arrow_schema(self.answers)), self.answers
         is_answer = sf.lit(True) if self.plan.output == "answers" else sf.col("change").isNull()
-        is_first = (sf.col("rank") == 1) & is_answer
+        is_final = sf.col(FINAL) if self.plan.emission.provisional else sf.lit(True)
+        is_first = (sf.col("rank") == 1) & is_answer & is_final
         if self.plan.emission.lateness:
             is_first &= sf.col(REVISION) == 0
         if self.plan.shares_ranks:
@@ -207,7 +208,9 @@ class SparkPlan:
         last = sf.col(self.moment) if by_count else sf.unix_micros(sf.col(self.moment).cast("timestamp"))
         is_counted = ~is_answer if self.plan.output == "changes" else is_answer
         answered = sf.count(sf.when(is_counted, 1)).alias("answered")
-        return self._wanted(found.observe("skyband_out", answered, windows, sf.max(last).alias("last_end")))
+        return self._wanted(
+            found.observe("skyband_out", answered, windows, sf.max(sf.when(is_final, last)).alias("last_end"))
+        )
 
     def _wanted(self, found: DataFrame) -> DataFrame:
         """Return merged answers without those that were needed only for counting."""

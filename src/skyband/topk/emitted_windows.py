@@ -14,10 +14,11 @@ import numpy as np
 
 from skyband.data.answer_log import RankedWindows, chosen
 from skyband.kernels.stream import Bools, Ints
+from skyband.sharding.open_windows import are_due, open_until
 from skyband.topk.query import TopK
 from skyband.windows import ALWAYS
 
-__all__ = ["EmittedWindows", "OpenAnswers", "corrected", "open_until", "with_new_rows"]
+__all__ = ["EmittedWindows", "OpenAnswers", "corrected", "with_new_rows"]
 
 
 class EmittedWindows(NamedTuple):
@@ -49,7 +50,7 @@ class OpenAnswers:
 
     def are_due(self, newest: int) -> bool:
         """Whether open windows are answered again, after enough event time."""
-        return newest > ALWAYS and (self.newest == ALWAYS or newest - self.newest >= self._every)
+        return are_due(newest, self.newest, self._every)
 
     def changed(
         self, windows: RankedWindows, order: Ints, queries: Sequence[TopK], clock: int, newest: int, full: Bools
@@ -75,17 +76,6 @@ class OpenAnswers:
         """Continue from what `state` returned; without it, all open windows are answered again."""
         if saved is not None:
             self.known, self.newest, self.firsts = saved["known"], saved["newest"], saved["firsts"]
-
-
-def open_until(queries: Sequence[TopK], newest: int) -> Ints:
-    """Return the end of the newest open window of each query.
-
-    >>> import skyband as sb
-    >>> queries = sb.TopK(k=1, size="1 minute"), sb.TopK(k=1, size="1 hour", slide="10 seconds")
-    >>> open_until(queries, 61_000_000).tolist()
-    [120000000, 70000000]
-    """
-    return np.array([query.window.first_end_after(newest) for query in queries], np.int64)
 
 
 def with_new_rows(windows: RankedWindows, order: Ints, known: int) -> Bools:

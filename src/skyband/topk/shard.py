@@ -20,11 +20,12 @@ from skyband.errors import InvalidInputError, SnapshotError
 from skyband.kernels.stream import Ints
 from skyband.queries.windowed import refuse_past_landmark
 from skyband.session_windows import SessionWindows
+from skyband.sharding.open_windows import open_until
 from skyband.sharding.rows import group_rows, ids_in, positions_of, scores_of, stream_order
 from skyband.sharding.shard import Segments, Shard, Tally
 from skyband.snapshot import StateFormat, unchanged
 from skyband.topk.algorithms import engine_named
-from skyband.topk.emitted_windows import EmittedWindows, OpenAnswers, corrected, open_until
+from skyband.topk.emitted_windows import EmittedWindows, OpenAnswers, corrected
 from skyband.topk.numbering import Numbering
 from skyband.topk.past_rows import united
 from skyband.topk.plan import Scan, TopKPlan, scans_of

@@ -454,15 +454,26 @@ class Monitor(MonitorBase[UncertainTopK, pa.Table]):
 
     def _open_answers(self, copied: Monitor) -> pa.Table:
         """Return the answers at the next moment of each query, which its plan determines."""
-        found, known, newest = [MonitorBase.answers(copied)], set[str](), self._intake.newest
+        return copied.next_answers()
+
+    def next_answers(self) -> pa.Table:
+        """Move time to the next moment of each query, and return the answers there.
+
+        >>> import skyband as sb
+        >>> monitor = sb.uncertain.Monitor(sb.UncertainTopK(k=1, size="20 seconds", every="10 seconds"))
+        >>> monitor.push([13_000_000], [80.0], [0.3])
+        >>> monitor.next_answers()["time"].to_pylist()
+        [20000000]
+        """
+        found, known, newest = [MonitorBase.answers(self)], set[str](), self._intake.newest
         while newest is not None and len(known) < len(self.queries):
-            moment = copied.next_time
+            moment = self.next_time
             if moment is None or moment > newest + max(query.window.size for query in self.queries):
                 break
-            copied._intake.newest = moment
-            copied._move_time()
-            answered = {name for times in copied._timetables for name in times.answered_at(moment)}
-            table = MonitorBase.answers(copied)
+            self._intake.newest = moment
+            self._move_time()
+            answered = {name for times in self._timetables for name in times.answered_at(moment)}
+            table = MonitorBase.answers(self)
             found.append(table.filter(pc.is_in(table["query"], pa.array(sorted(answered - known), pa.string()))))
             known |= answered
         return pa.concat_tables(found, promote_options="permissive")

@@ -6,7 +6,7 @@ from typing import Any
 
 from skyband.errors import InvalidQueryError, UnsupportedError
 from skyband.queries.families import FAMILIES
-from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest, answer_fields
+from skyband.sharding.projection import WHOLE, Projection, ProjectionRequest, answer_fields, refuse_emission
 from skyband.sharding.row_source import RowSource, plain
 from skyband.uncertain.plan import UncertainPlan
 from skyband.uncertain.query import OWN_COLUMNS, UncertainTopK, classes_of, require_one_size_per_class
@@ -26,6 +26,7 @@ def taken(request: ProjectionRequest) -> tuple[str, ...]:
 def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projection:
     """Check the workload against the columns of `source`, and list what is computed from a row."""
     queries = request.workload.queries
+    refuse_emission(queries, request)
     method = _method(request.algorithm)
     require_one_size_per_class(queries)
     spelled = [source.spelled(together[0].groups) for together in classes_of(queries)]
@@ -38,6 +39,7 @@ def project(source: RowSource[Any, Any], request: ProjectionRequest) -> Projecti
         may_be_late=request.may_be_late or request.refuse_late,
         output=request.output,
         old_scores=request.old_scores,
+        emission=request.emission,
     )
     at, identity = source.time_and_id(request.time, request.id)
     columns = {TIME: at, ID: identity}

@@ -66,14 +66,30 @@ class UncertainShard(OrderedShard):
         for number, monitor in enumerate(self.monitors):
             mine = None if ready is None else ready.filter(pc.equal(ready["class"], number))
             if mine is not None and mine.num_rows:
-                self._push(number, mine)
+                self._push(number, mine, monitor)
             if self.plan.axis == "time":
                 monitor.advance_to(self.clock)
-            found = self._reported(monitor.answers())
-            if self.plan.group_columns and GROUP not in found.column_names:
-                found = found.append_column(GROUP, pa.nulls(found.num_rows, pa.binary()))
-            out.append(found)
+            out.append(self._grouped(self._reported(monitor.answers())))
         return out
+
+    def so_far(self) -> list[pa.Table]:
+        """Return the answers of moments after the clock, from copies of the monitors that take the waiting tuples."""
+        waiting = None if self.waiting is None else self.in_stream_order(self.waiting)
+        out = []
+        for number, monitor in enumerate(self.monitors):
+            ahead = Monitor.resume(monitor.snapshot())
+            mine = None if waiting is None else waiting.filter(pc.equal(waiting["class"], number))
+            if mine is not None and mine.num_rows:
+                self._push(number, mine, ahead)
+            ahead.advance_to(self.newest)
+            out += [self._grouped(self._reported(table)) for table in (ahead.answers(), ahead.next_answers())]
+        return out
+
+    def _grouped(self, found: pa.Table) -> pa.Table:
+        """Return answers with the column of groups, if other queries have groups."""
+        if self.plan.group_columns and GROUP not in found.column_names:
+            return found.append_column(GROUP, pa.nulls(found.num_rows, pa.binary()))
+        return found
 
     def _reported(self, answers: pa.Table) -> pa.Table:
         """Return the answers without those of windows that a query with a past does not report."""
@@ -84,14 +100,14 @@ class UncertainShard(OrderedShard):
                 answers = answers.filter(pc.or_(is_other, pc.greater_equal(starts, self.since[query.name])))
         return answers
 
-    def _push(self, number: int, mine: pa.Table) -> None:
+    def _push(self, number: int, mine: pa.Table, monitor: Monitor) -> None:
         positions = one(mine["position"]) if self.plan.axis == "time" else None
         scores, chances, rules, ids = (one(mine[name]) for name in ("score", "probability", "rule", "id"))
         ranked = self.plan.streams[number] is not None and "stream" in mine.column_names
         streams = one(mine["stream"]) if ranked else None
         groups = one(mine[GROUP]) if self.plan.classes[number][0].groups else None
         try:
-            self.monitors[number].push(positions, scores, chances, rules, ids, streams, groups=groups)
+            monitor.push(positions, scores, chances, rules, ids, streams, groups=groups)
         except InvalidInputError as error:
             names = ", ".join(repr(query.name) for query in self.plan.classes[number])
             raise InvalidInputError(f"queries {names} (positions in microseconds): {error}") from error
@@ -127,7 +143,8 @@ class UncertainShard(OrderedShard):
         self.joined = [query.name for query in self.plan.queries if query not in known]
         same_names = {query.name for query in self.plan.queries if query in known}
         self.since |= {name: at for name, at in saved.get("since", {}).items() if name in same_names}
-        self.load_reports(saved, [query.name for query in self.plan.queries if query in known])
+        self.load_reports(saved, same_names)
+        self.load_open(saved, same_names)
 
     def _joining(self, wanted: list[UncertainTopK]) -> Monitor:
         self._reject_count_windows(wanted[0])
