@@ -141,12 +141,11 @@ def _answers(query: IncompleteTopK, tuples: Sequence[_Tuple]) -> Iterator[tuple[
     if not kept:
         return
     sign = -1.0 if query.ascending else 1.0
-    size, every, origin = query.window.size, query.window.slide, query.window.origin
-    end = origin + ((kept[0].position - origin) // every + 1) * every
-    while end - size <= kept[-1].position and (query.axis == "time" or end <= len(kept)):
+    end = query.window.first_end_after(kept[0].position)
+    while (start := query.window.start(end)) <= kept[-1].position and (query.axis == "time" or end <= len(kept)):
         by_object = defaultdict(list)
         for one_of in kept:
-            if end - size <= one_of.position < end:
+            if start <= one_of.position < end:
                 by_object[one_of.object].append(one_of)
         ranked = sorted(
             ((sign * _score(query, mine), mine[-1].position, place) for place, mine in by_object.items()), reverse=True
@@ -156,19 +155,18 @@ def _answers(query: IncompleteTopK, tuples: Sequence[_Tuple]) -> Iterator[tuple[
             rank = place_in + 1 if query.ties == "row_number" else scores.index(score) + 1
             if rank <= query.k:
                 yield end, rank, place, sign * score
-        end += every
+        end = query.window.first_end_after(end)
 
 
 def _counted(query: IncompleteTopK, tuples: Sequence[_Tuple]) -> list[_Tuple]:
     """Return the tuples that count; in a window, a stream reports an object at most `occurrences` times."""
-    size, every, origin = query.window.size, query.window.slide, query.window.origin
     kept: list[_Tuple] = []
     reported: dict[tuple[int, str], list[int]] = defaultdict(list)
     for given in tuples:
         at = len(kept) if query.axis == "count" else given.position
-        end = origin + ((at - origin) // every + 1) * every
+        start = query.window.start(query.window.first_end_after(at))
         before = reported[given.object, given.stream]
-        if sum(position >= end - size for position in before) < query.limit:
+        if sum(position >= start for position in before) < query.limit:
             before.append(at)
             kept.append(given._replace(position=at))
     return kept

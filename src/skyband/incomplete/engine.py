@@ -19,6 +19,7 @@ __all__ = [
     "joined",
     "of_ask",
     "room_for",
+    "with_ends",
     "written",
 ]
 
@@ -101,6 +102,12 @@ def from_end_on(found: ObjectAnswers, end: int) -> ObjectAnswers:
 def of_ask(found: ObjectAnswers, ask: int) -> ObjectAnswers:
     """Return the answers of one of the queries that share an engine."""
     return _only(found, found.asks == ask)
+
+
+def with_ends(found: ObjectAnswers, ends: Ints, exist: Bools) -> ObjectAnswers:
+    """Return the answers with other ends, of the windows that exist."""
+    found = found._replace(ends=ends)
+    return found if exist.all() else _only(found, exist)
 
 
 def _only(found: ObjectAnswers, windows: Bools) -> ObjectAnswers:

@@ -9,17 +9,18 @@ import numpy as np
 
 from skyband.incomplete.approximate import ExpectedAggregation, LikelyAggregation
 from skyband.incomplete.early_aggregation import EarlyAggregation
-from skyband.incomplete.engine import IncompleteEngine, IncompleteShape, ObjectAnswers, of_ask
+from skyband.incomplete.engine import IncompleteEngine, IncompleteShape, ObjectAnswers, of_ask, with_ends
 from skyband.incomplete.expression import compiled
 from skyband.incomplete.kernels import attributes, ledger
 from skyband.incomplete.kernels.attributes import Scoring
 from skyband.incomplete.kernels.ledger import OccurrenceLedger
 from skyband.incomplete.query import APPROXIMATE, IncompleteTopK
 from skyband.incomplete.sorted_lists import SortedLists
+from skyband.incomplete.window_axis import axis_of, sliding_of
 from skyband.kernels.stream import Floats, Ints
 from skyband.queries.sharing import places_by
 
-__all__ = ["IncompleteExecutor", "Lattice", "lattice_of", "shape_of", "shared"]
+__all__ = ["IncompleteExecutor", "Lattice", "advanced", "lattice_of", "shape_of", "shared"]
 
 _MIRRORED = {"min": "max", "max": "min"}  # of negated values
 _AGGREGATES = {"sum": attributes.SUM, "avg": attributes.AVG, "min": attributes.MIN, "max": attributes.MAX}
@@ -38,18 +39,18 @@ class Lattice(NamedTuple):
 
     def fits(self, query: IncompleteTopK) -> bool:
         """Return whether the windows of a query begin and end where those of the lattice do."""
-        window = query.window
+        window = sliding_of(query.window)
         return not any(
             distance % self.every for distance in (window.slide, self.size - window.size, window.origin - self.origin)
         )
 
     def with_query(self, query: IncompleteTopK) -> Lattice:
         """Return the lattice of one more query."""
-        return self._replace(k=max(self.k, query.k), size=max(self.size, query.window.size))
+        return self._replace(k=max(self.k, query.k), size=max(self.size, sliding_of(query.window).size))
 
     def ask(self, query: IncompleteTopK) -> tuple[int, int, int, int, int]:
         """Return the query in the form of the kernels."""
-        window = query.window
+        window = sliding_of(query.window)
         offset = (window.origin - self.origin) // self.every
         shift = (self.size - window.size) // self.every
         return query.k, window.slide // self.every, offset, shift, int(query.ties == "rank")
@@ -57,7 +58,8 @@ class Lattice(NamedTuple):
 
 def lattice_of(query: IncompleteTopK) -> Lattice:
     """Return the lattice of one query."""
-    return Lattice(query.k, query.window.size, query.window.slide, query.window.origin)
+    window = sliding_of(query.window)
+    return Lattice(query.k, window.size, window.slide, window.origin)
 
 
 def shared(queries: Iterable[IncompleteTopK]) -> list[tuple[Lattice, list[IncompleteTopK]]]:
@@ -74,7 +76,7 @@ def shared(queries: Iterable[IncompleteTopK]) -> list[tuple[Lattice, list[Incomp
     for places in places_by(IncompleteTopK.sharing_key, found := tuple(queries)).values():
         mine: list[tuple[Lattice, list[IncompleteTopK]]] = []
         # The shortest distance between windows comes first: it is that of the group.
-        for query in sorted((found[place] for place in places), key=lambda one: one.window.slide):
+        for query in sorted((found[place] for place in places), key=lambda one: sliding_of(one.window).slide):
             fitting = next((at for at, (lattice, _) in enumerate(mine) if lattice.fits(query)), None)
             if fitting is None or not query.shares:
                 mine.append((lattice_of(query), [query]))
@@ -83,6 +85,17 @@ def shared(queries: Iterable[IncompleteTopK]) -> list[tuple[Lattice, list[Incomp
                 mine[fitting] = lattice.with_query(query), [*members, query]
         groups += mine
     return groups
+
+
+def advanced(executor: Any, columns: tuple[Any, ...]) -> list[ObjectAnswers]:
+    """Call `advance` of an executor with positions, …, clock and groups, on the axis of its windows."""
+    axis = axis_of(executor.queries[0].window)
+    if axis is None:
+        found: list[ObjectAnswers] = executor.advance(*columns)
+        return found
+    positions, *rest, clock, groups = columns
+    moved = executor.advance(axis.moved(positions), *rest, None if clock is None else axis.place(clock), groups)
+    return [with_ends(answers, *axis.ends(answers.ends)) for answers in moved]
 
 
 class IncompleteExecutor:
@@ -106,7 +119,7 @@ class IncompleteExecutor:
             self.queries, shape_of(query, streams, self.lattice), self.lattice, small
         )
         # If occurrences are not limited, or declared to be single, no ledger is needed.
-        unlimited = query.axis == "count" and query.limit >= query.window.size
+        unlimited = query.axis == "count" and query.limit >= sliding_of(query.window).size
         self._ledger = (
             None
             if unlimited or query.occurrences == "once" or query.method in APPROXIMATE
@@ -209,7 +222,7 @@ class IncompleteExecutor:
         if self.remembered + objects.size > kept.objects.size:
             kept = self._ledger = _ledger_of(*_entries(kept), room=self.remembered + objects.size, least=self._least)
         taken = np.empty(objects.size, np.int64)
-        window = self._query.window
+        window = sliding_of(self._query.window)
         count = ledger.admit(
             kept,
             self._query.limit,

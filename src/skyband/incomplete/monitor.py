@@ -22,7 +22,7 @@ from skyband.incomplete.arrivals import (
 )
 from skyband.incomplete.early_aggregation import without_losses
 from skyband.incomplete.engine import from_end_on
-from skyband.incomplete.executor import IncompleteExecutor, Lattice, lattice_of, shared
+from skyband.incomplete.executor import IncompleteExecutor, Lattice, advanced, lattice_of, shared
 from skyband.incomplete.grouped_executor import GroupedExecutor
 from skyband.incomplete.query import APPROXIMATE, IncompleteTopK
 from skyband.incomplete.table import answer_rows, wanted_columns
@@ -201,7 +201,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         self._executors.append(self._executor([query]))
         if newest is not None:
             # Tuples at the newest position are still pending, so the new engine will process all of them.
-            self._valid_from[query.name] = query.window.first_end_after(newest + query.window.size - 1)
+            self._valid_from[query.name] = query.window.first_end_from(newest)
 
     def _remove(self, name: str, after: Workload[IncompleteTopK]) -> None:
         self._workload = after
@@ -326,7 +326,7 @@ class Monitor(MonitorBase[IncompleteTopK, pa.Table]):
         keys, hashes = (_NONE, _NONE) if rows is None else self._known(rows.objects)
         positions, streams, values = (_NONE, _NONE, np.empty(0)) if rows is None else (rows[0], rows[2], rows[3])
         columns = (positions, keys, streams, values, hashes, clock, _NONE if rows is None else rows.groups)
-        found = list(self._by_query(lambda executor: executor.advance(*columns)).values())
+        found = list(self._by_query(lambda executor: advanced(executor, columns)).values())
         for place, query in enumerate(self.queries):
             if query.name in self._valid_from:
                 found[place] = from_end_on(found[place], self._valid_from[query.name])

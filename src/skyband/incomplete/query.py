@@ -25,8 +25,9 @@ from skyband.queries.fields import (
     spelled,
     window_of,
 )
+from skyband.queries.window_fields import irregular_fields, is_irregular
 from skyband.sql import writer
-from skyband.windows import SlidingWindow
+from skyband.windows import Windows
 
 __all__ = ["APPROXIMATE", "METHODS", "MONOTONE", "IncompleteTopK", "Method", "Monotone", "optional_columns"]
 
@@ -46,7 +47,9 @@ METHODS = {
     "expected-scores": "early aggregation with expected scores, probability times bound: the published approximation",
 }
 # Fields that states and journals contain only if they are set, so that those of other queries are as before.
-_OPTIONAL: dict[str, Any] = {"partition_by": [], "order": "desc", "ties": "row_number"}  # and what they are then
+_OPTIONAL: dict[str, Any] = {
+    "partition_by": [], "order": "desc", "ties": "row_number", "zone": None, "week_start": None, "cumulative": False
+}  # and what they are then  # fmt: skip
 APPROXIMATE = ("approximate", "expected-scores")  # methods with sketches, without a ledger
 
 
@@ -105,6 +108,13 @@ class IncompleteTopK(Query):
         score of the k-th, and equal scores share a rank (1, 1, 3). Not for approximate methods, which may miss objects.
     origin
         Anchor of the answer times: a `datetime`, ISO text or microseconds (time), or a tuple's number (count).
+        With `zone`, a time without offset is a local time.
+    zone, week_start
+        A time zone such as ``"Europe/Paris"``: windows begin at local midnight, and `size` may be days, weeks, months,
+        quarters or years, in whole lengths of `every`. `week_start` is the first day of a week, ``"monday"`` unless
+        given.
+    cumulative
+        Windows grow: they start with each `size`, and are answered `every` so often ("so far today").
 
     Examples
     --------
@@ -137,13 +147,14 @@ class IncompleteTopK(Query):
     origin: datetime | str | int | None = None
     order: Literal["desc", "asc"] = "desc"
     ties: Literal["row_number", "rank"] = "row_number"
+    zone: str | None = None
+    week_start: str | None = None
+    cumulative: bool = False
     axis: Axis = field(init=False, compare=False)
-    window: SlidingWindow = field(init=False, compare=False)
+    window: Windows = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        every = self.size if self.every is None else self.every
-        axis = same_axis(self.size, every, "every")
-        window = window_of(axis, self.size, every, self.origin, called="every")
+        windowed = self._windowed()
         streams = checked_streams(self.streams)
         aggregate = _checked_aggregate(self.aggregate, streams)
         bounds = _checked_bounds(self.bounds, streams)
@@ -171,10 +182,9 @@ class IncompleteTopK(Query):
             )
         self._settle(
             {
+                **windowed,
                 "name": checked_name(self.name),
                 "k": checked_k(self.k),
-                "size": spelled(axis, window.size),
-                "every": spelled(axis, window.slide),
                 "object": checked_expression("object", self.object),
                 "stream": checked_expression("stream", self.stream),
                 "value": checked_expression("value", self.value),
@@ -187,13 +197,58 @@ class IncompleteTopK(Query):
                 "occurrences": occurrences,
                 "method": method,
                 "intervals": checked_flag("intervals", self.intervals),
-                "origin": window.origin,
                 "order": order,
                 "ties": ties,
-                "axis": axis,
-                "window": window,
             }
         )
+
+    def _windowed(self) -> dict[str, Any]:
+        """The fields that define the query's windows, normalized, and the windows."""
+        every = self.size if self.every is None else self.every
+        kind = {name: getattr(self, name) for name in ("zone", "week_start", "cumulative")}
+        if self.size is not None and not is_irregular({"size": self.size, **kind}):
+            axis = same_axis(self.size, every, "every")
+            window = window_of(axis, self.size, every, self.origin, called="every")
+            lengths = {"size": spelled(axis, window.size), "every": spelled(axis, window.slide)}
+            return {**lengths, "origin": window.origin, "axis": axis, "window": window}
+        if self.size is None:
+            raise InvalidQueryError(
+                "size is missing. Set a duration, or a number of tuples. Windows since a moment (size=None) are not "
+                "supported for IncompleteTopK, because every object would be held forever."
+            )
+        try:
+            found = irregular_fields(self.size, self.every, self.origin, **kind)
+        except InvalidQueryError as error:
+            raise InvalidQueryError(str(error).replace("slide", "every")) from None
+        found["every"] = found.pop("slide")
+        _reject_other_panes(found["window"], found["size"], found["every"])
+        return {"axis": "time", **found}
+
+    @property
+    def window_kind(self) -> str:
+        """The kind of the query's windows: sliding, calendar or cumulative.
+
+        >>> import skyband as sb
+        >>> sb.IncompleteTopK(k=1, size="1 day", every="1 hour", cumulative=True).window_kind
+        'cumulative'
+        """
+        if self.cumulative:
+            return "cumulative"
+        return "sliding" if self.zone is None else "calendar"
+
+    @property
+    def window_text(self) -> str:
+        """A short description of the windows and the answer frequency.
+
+        >>> import skyband as sb
+        >>> sb.IncompleteTopK(k=1, size="1 day", every="1 hour", cumulative=True, zone="Asia/Tokyo").window_text
+        '1 day so far, every 1 hour, in Asia/Tokyo'
+        """
+        if self.window_kind == "sliding":
+            return super().window_text
+        where = "" if self.zone is None else f", in {self.zone}"
+        week = "" if self.week_start is None else f", weeks from {self.week_start.capitalize()}"
+        return f"{self.size}{' so far' if self.cumulative else ''}, every {self.every}{where}{week}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the query as plain values for JSON; ``IncompleteTopK(**query.to_dict())`` is the same query.
@@ -238,7 +293,9 @@ class IncompleteTopK(Query):
         True
         """
         alike = (self.streams, self.aggregate, self.weights, self.bounds, self.occurrences, self.method, self.intervals)
-        windows = () if self.occurrences == "once" else (self.size, self.every, self.origin)
+        windows: tuple[Any, ...] = () if self.occurrences == "once" else (self.size, self.every, self.origin)
+        if self.window_kind != "sliding":  # they are on another axis
+            windows = (self.size, self.every, self.origin, self.zone, self.week_start, self.cumulative)
         rest = [self.order] if self.ascending else []
         return (*self.scan_key(), *alike, *windows, *rest, *([self.ties] if self.ties == "rank" else []))
 
@@ -292,6 +349,23 @@ class IncompleteTopK(Query):
         """Short description of the ranking."""
         best = "lowest" if self.ascending else "best"
         return f"the {self.k} {best} {'objects' if self.object is None else f'values of {self.object}'}"
+
+
+def _reject_other_panes(window: Windows, size: str, every: str) -> None:
+    """Reject windows that engines cannot see as windows of one length."""
+    from skyband.incomplete.window_axis import MOST_PANES, has_whole_panes, most_panes  # noqa: PLC0415 - needs numpy
+
+    if not has_whole_panes(window):
+        raise InvalidQueryError(
+            f"size={size!r} must be whole lengths of every={every!r} in a time zone: a window of a month has 28 to 31 "
+            "days, but what a score can still become is bounded for windows of one number of steps. Use "
+            "every='1 month', or cumulative=True."
+        )
+    if (found := most_panes(window)) > MOST_PANES:
+        raise InvalidQueryError(
+            f"size={size!r} has {found:,} answers with every={every!r}, at most {MOST_PANES:,} are supported in "
+            "windows of calendars and cumulative windows. Use a longer every=."
+        )
 
 
 def optional_columns(queries: Iterable[IncompleteTopK]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from skyband.errors import SnapshotError
 from skyband.incomplete.monitor import Monitor
 from skyband.incomplete.plan import IncompletePlan
 from skyband.incomplete.query import IncompleteTopK
+from skyband.kernels.stream import Ints
 from skyband.queries.sharing import places_by
 from skyband.sharding.open_windows import open_until
 from skyband.sharding.ordered_shard import OrderedShard
@@ -136,7 +137,7 @@ class IncompleteShard(OrderedShard):
             places[mine] = place
             since = self.since.get(query.name)
             if since is not None:
-                kept &= ~mine | (pc.subtract(table["time"], query.window.size).to_numpy() >= since)
+                kept &= ~mine | (_starts(query, one(table["time"]).cast(pa.int64()).to_numpy()) >= since)
         return table.append_column("place", pa.array(places)).filter(pa.array(kept))
 
     def save(self) -> dict[str, Any]:
@@ -180,6 +181,13 @@ class IncompleteShard(OrderedShard):
 
 
 SHARD = IncompleteShard
+
+
+def _starts(query: IncompleteTopK, ends: Ints) -> Ints:
+    """Return the starts of windows that end at these positions."""
+    some, at = np.unique(ends, return_inverse=True)
+    found: Ints = np.array([query.window.start(int(end)) for end in some], np.int64)[at.reshape(-1)]
+    return found
 
 
 def _streams(query: IncompleteTopK) -> frozenset[str | int]:

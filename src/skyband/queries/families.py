@@ -189,7 +189,6 @@ FAMILIES: dict[str, Family] = {
                 "timeline": _NO_PLAN,
                 "session windows": "bounds of scores are compared by when their tuples leave the window, and a "
                 "session's end follows from tuples that have not arrived.",
-                "calendar windows": "what a score can still become is bounded for windows of one length.",
                 "several columns": "an object has one score and is in an answer once, and its bounds must not change "
                 "with time.",
             },

@@ -421,6 +421,23 @@ class IncompleteSection(_EveryQuery):
         "objects with the k-th score are included, and equal scores share a rank.",
     )
     origin: _Anchor = None
+    every: CalendarExtent | None = Field(
+        default=None,
+        description="The interval between answers; of the same kind as size and not longer. Default: size.",
+        examples=["1 minute", 100],
+    )
+    zone: Text | None = Field(
+        default=None,
+        description="A time zone of the IANA database. Windows then begin at local midnight.",
+        examples=["America/New_York"],
+    )
+    week_start: Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"] | None = Field(
+        default=None, description="With zone and weeks: the first day of a week. Default: monday."
+    )
+    cumulative: bool = Field(
+        default=False,
+        description="Windows grow: they start with each size and end every slide, as in 'so far today'.",
+    )
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
