@@ -81,12 +81,17 @@ def main() -> None:
     parser.add_argument("--cap", type=float, help="maximum seconds for a cell of a grid")
     parser.add_argument("--scale", choices=SCALES, default="small", help="of figures: the papers' sizes are full")
     parser.add_argument(
-        "--only", nargs="*", default=(), metavar="TEXT", help="of figures: those with this in their name"
+        "--only",
+        nargs="*",
+        default=(),
+        metavar="TEXT",
+        help="of figures: text in the name; of aggregate: local, jobs, own",
     )
     options = parser.parse_args()
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"unknown part {', '.join(sorted(unknown))}; parts: {', '.join(PARTS)}")
-    extra = {"figures": {"scale": options.scale, "only": tuple(options.only)}}
+    only = tuple(options.only)
+    extra = {"figures": {"scale": options.scale, "only": only}, "aggregate": {"only": only}}
     capped = {} if options.cap is None else {"cap": options.cap}
     for part in options.parts or [part for part in PARTS if part not in APART]:
         run: Callable[..., None] = PARTS[part]

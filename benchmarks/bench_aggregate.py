@@ -1,6 +1,6 @@
 """Aggregate queries against Spark's own sliding windows, in one run and one session; and in process.
 
-python -m benchmarks aggregate [--quick]
+python -m benchmarks aggregate [--quick] [--only local|jobs|own]
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ PAGE = report.REPORTS / "aggregate.md"
 SUMMARY = report.REPORTS.parents[1] / "docs" / "explanation" / "performance.md"
 START = 1_700_000_000_000_000
 KEYS = 100_000
+ROWS = 600_000  # of a file
 PER_SECOND = 2_000
 K = 20
 WATERMARK = "10 seconds"
@@ -134,36 +135,42 @@ def is_the_same(bench: Bench, rows: int) -> bool:
     return bool(one.num_rows > 0 and one.to_pylist() == other.to_pylist())
 
 
-def in_process(queries: list[sb.AggregateTopK], table: pa.Table, rounds: int) -> Timing:
+def in_process(queries: list[sb.AggregateTopK], table: pa.Table) -> float:
     """CPU seconds for pushing the rows in batches of 100,000."""
     positions = table["ts"].cast(pa.int64()).to_numpy()
     keys, values = table["key"].to_numpy(), table["value"].to_numpy()
-    times = []
-    for _ in range(rounds + 1):
-        began = time.thread_time()
-        monitor = sb.aggregate.Monitor(queries)
-        for low in range(0, positions.size, 100_000):
-            mine = slice(low, low + 100_000)
-            monitor.push(positions[mine], keys[mine], values[mine])
-            monitor.answers()
-        times.append(time.thread_time() - began)
-    return Timing(times[1:])  # the first compiles
+    began = time.thread_time()
+    monitor = sb.aggregate.Monitor(queries)
+    for low in range(0, positions.size, 100_000):
+        mine = slice(low, low + 100_000)
+        monitor.push(positions[mine], keys[mine], values[mine])
+        monitor.answers()
+    return time.thread_time() - began
 
 
-def run(*, quick: bool = False) -> None:
-    """Run this benchmark; `quick` only checks that it runs."""
-    rows, files = (50_000, 3) if quick else (600_000, 12 + FULL)
-    home = Path(tempfile.mkdtemp(prefix="skyband-bench-"))
+def run(*, quick: bool = False, only: Sequence[str] = ()) -> None:
+    """Run this benchmark, or the parts named in `only`; `quick` only checks that it runs.
+
+    ``local`` is the part in process, ``jobs`` the jobs on Spark without its own windows, and ``own`` adds those.
+    """
+    if unknown := set(only) - {"local", "jobs", "own"}:
+        raise ValueError(f"unknown part {', '.join(sorted(unknown))} of aggregate; parts: local, jobs, own")
     machine = report.machine()
+    if not only or "local" in only:
+        _report_local(_local(quick=quick), machine, write=not quick)
+    if only and set(only) == {"local"}:
+        return
+    rows, files = (50_000, 3) if quick else (ROWS, 12 + FULL)
+    home = Path(tempfile.mkdtemp(prefix="skyband-bench-"))
     spark = session(app="skyband bench", master="local[2]")
     try:
-        _run(Bench(spark, home, files, rows, write_files), machine, quick=quick)
+        _run(Bench(spark, home, files, rows, write_files), machine, own_windows=not only or "own" in only, quick=quick)
     finally:
         spark.stop()
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _run(bench: Bench, machine: str, *, quick: bool) -> None:
+def _run(bench: Bench, machine: str, *, own_windows: bool, quick: bool) -> None:
     began = time.perf_counter()
     same = is_the_same(bench, 10_000 if quick else 30_000)
     print(f"answers equal: {same}", flush=True)
@@ -177,16 +184,16 @@ def _run(bench: Bench, machine: str, *, quick: bool) -> None:
             full[name] += bench.found[name].seconds[-FULL:]
     for name, seconds in full.items():
         bench.found[name] = bench.found[name]._replace(seconds=seconds)
-    few_batches(bench, "Spark's own windows", own, 1 if quick else OWN)
-    local = _local(bench, quick=quick)
-    _report(bench, local, machine, same=same, write=not quick)
+    if own_windows:
+        few_batches(bench, "Spark's own windows", own, 1 if quick else OWN)
+    _report(bench, machine, same=same, write=not quick)
     print(f"{time.perf_counter() - began:.0f} s")
 
 
-def _local(bench: Bench, *, quick: bool) -> dict[str, tuple[Timing, int]]:
-    files, rounds = (1, 1) if quick else (6, 3)
+def _local(*, quick: bool) -> dict[str, tuple[Timing, int]]:
+    rows, files, rounds = (50_000, 1, 1) if quick else (ROWS, 6, 3)
     by_keys = {
-        keys: pa.concat_tables([drawn(number, bench.rows, keys) for number in range(files)])
+        keys: pa.concat_tables([drawn(number, rows, keys) for number in range(files)])
         for keys in (FEW_KEYS, KEYS, MANY_KEYS)
     }
     jobs = {
@@ -197,52 +204,60 @@ def _local(bench: Bench, *, quick: bool) -> dict[str, tuple[Timing, int]]:
         FEW: (mixed(1), FEW_KEYS),
         MANY: (mixed(1), MANY_KEYS),
     }
-    return {
-        name: (in_process(queries, by_keys[keys], rounds), by_keys[keys].num_rows)
-        for name, (queries, keys) in jobs.items()
-    }
+    times: dict[str, list[float]] = {name: [] for name in jobs}
+    for _ in range(rounds + 1):  # alternately, so that other work on the machine affects all of them
+        for name, (queries, keys) in jobs.items():
+            times[name].append(in_process(queries, by_keys[keys]))
+    # The first round compiles.
+    return {name: (Timing(times[name][1:]), by_keys[keys].num_rows) for name, (_, keys) in jobs.items()}
 
 
-def _report(bench: Bench, local: dict[str, tuple[Timing, int]], machine: str, *, same: bool, write: bool) -> None:
-    found = bench.found
-    heads = ["job", "rows per second", "best batch, s", "median above best", "batches", "first batch, s"]
-    rows = [batches.row(name) for name, batches in found.items()]
-    report.show("aggregate-jobs", "Jobs over files of rows", heads, rows, write=write, page=PAGE)
+def _report_local(local: dict[str, tuple[Timing, int]], machine: str, *, write: bool) -> None:
     heads = ["in process", "rows per second", "CPU s", "median above best"]
     rows = [
         [name, report.amount(count / timing.best), f"{timing.best:.2f}", f"{timing.spread:+.0%}"]
         for name, (timing, count) in local.items()
     ]
     report.show("aggregate-local", "In process, one thread", heads, rows, write=write, page=PAGE)
-    one, many, windows = found["one query"], found["50 queries"], found["Spark's own windows"]
     took = {name: statistics.median(timing.rounds) for name, (timing, _) in local.items()}
     alone, together = took["one query, in process"], took["50 queries, in process"]
-    median, median_of_many = statistics.median(one.seconds), statistics.median(many.seconds)
-    faster = statistics.median(windows.seconds) / median
     ratios = [
-        at_least("one query against Spark's own windows", 20, faster),
-        at_most("50 queries against one, on Spark, time", 1.5, median_of_many / median),
         Ratio("50 queries against one, in process, time", "", f"{together / alone:.2f}×", None),
         at_least("1,000,000 keys against 10,000, in process, rows per second", 0.3, took[FEW] / took[MANY]),
         at_most("latest against sum, in process, time", 1.1, took[LATEST] / alone),
         Ratio("shares and the rest against none, in process, time", "", f"{took[SHARES] / alone:.2f}×", None),
+    ]
+    heads, rows = ["ratio", "target", "measured", "met"], [ratio.row() for ratio in ratios]
+    report.show("aggregate-local-ratios", "Targets in process", heads, rows, write=write, page=PAGE)
+    if write:
+        report.into_page("aggregate-local-machine", machine, page=PAGE)
+        rate = report.amount(local["one query, in process"][1] / alone)
+        report.into_page("aggregate-local-summary", f"One query in process: {rate} rows/s.", page=SUMMARY)
+
+
+def _report(bench: Bench, machine: str, *, same: bool, write: bool) -> None:
+    found = bench.found
+    heads = ["job", "rows per second", "best batch, s", "median above best", "batches", "first batch, s"]
+    rows = [batches.row(name) for name, batches in found.items()]
+    whole = "Spark's own windows" in found
+    report.show("aggregate-jobs", "Jobs over files of rows", heads, rows, write=write and whole, page=PAGE)
+    median = statistics.median(found["one query"].seconds)
+    median_of_many = statistics.median(found["50 queries"].seconds)
+    ratios = [
+        at_most("50 queries against one, on Spark, time", 1.5, median_of_many / median),
         Ratio("the same answers as Spark's own", "yes", "yes" if same else "no", same),
     ]
-    heads = ["ratio", "target", "measured", "met"]
-    rows = [ratio.row() for ratio in ratios]
-    report.show("aggregate-ratios", "Targets and results", heads, rows, write=write, page=PAGE)
-    if write:
+    faster = statistics.median(found["Spark's own windows"].seconds) / median if whole else 0.0
+    if whole:
+        ratios.insert(0, at_least("one query against Spark's own windows", 20, faster))
+    heads, rows = ["ratio", "target", "measured", "met"], [ratio.row() for ratio in ratios]
+    report.show("aggregate-ratios", "Targets and results", heads, rows, write=write and whole, page=PAGE)
+    if write and whole:
         report.into_page("aggregate-machine", machine, page=PAGE)
         lines = [
             "| Keys by totals | Measured | Against |",
             "|---|---|---|",
             f"| one query on Spark | {faster:.0f}× faster | Spark's own sliding-window aggregation |",
             f"| 50 queries on Spark | {median_of_many / median:.2f}× the time of one query | |",
-            f"| one query in process | {report.amount(count_of(local) / alone)} rows/s | |",
         ]
         report.into_page("aggregate-summary", "\n".join(lines), page=SUMMARY)
-
-
-def count_of(local: dict[str, tuple[Timing, int]]) -> int:
-    """Return the number of rows that one query in process has processed."""
-    return local["one query, in process"][1]

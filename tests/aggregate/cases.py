@@ -112,6 +112,7 @@ def draw_query(random: Random, name: str, count: bool, grouped: bool, valued: bo
         origin=random.choice([None, 0, 3, -7]),
         full_only=random.random() < 0.3,
         partition_by=["g"] if grouped and random.random() < 0.5 else (),
+        ties="rank" if random.random() < 0.3 else "row_number",
     )
 
 

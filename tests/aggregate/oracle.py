@@ -47,12 +47,12 @@ def answers(queries, rows: list[Row], *, valued=True, grouped=False, listed_wind
                 spans = sessions(query.window.gap, query.window.max_length, stream)
             spans = sliding(query.window, stream) if spans is None else spans
             for start, end, ranked in windows(query, stream, spans, first, count):
-                for rank, (score, _, key, name, share) in enumerate(ranked, 1):
+                for place_in, (rank, (score, _, key, name, share)) in enumerate(ranked):
                     order = (group is None, group if group is not None else "")
                     described = (key, name if query.row else None, score) if with_rows else (key, score)
                     described += (share if query.share else None,) if with_shares else ()
                     answer = (query.name, group, start, end, rank, *described)
-                    found.append(((end, place, order, rank), answer))
+                    found.append(((end, place, order, place_in), answer))
     return [row for _, row in sorted(found, key=lambda item: item[0])]
 
 
@@ -104,8 +104,15 @@ def windows(query, stream: list[Row], spans: list[tuple[int, int]], first: int, 
         ]
         sign = -1 if query.order == "asc" else 1
         scored = [(sign * value, *rest) for value, *rest in scored if not math.isnan(value)]
-        ranked = sorted(scored, reverse=True)[: query.k]
+        ranked = sorted(scored, reverse=True)
+        if query.ties == "rank":
+            ranked = [row for row in ranked if better_than(row[0], ranked) < query.k]
+        else:
+            ranked = ranked[: query.k]
         if ranked:
+            ranks = list(range(1, len(ranked) + 1))
+            if query.ties == "rank":
+                ranks = [1 + better_than(row[0], ranked) for row in ranked]
             best = [(sign * value, *rest) for value, *rest in ranked]
             all_rows = [row for mine in inside.values() for row in mine]
             total = score(query.aggregate, all_rows) if query.others or query.share else 0.0
@@ -113,7 +120,14 @@ def windows(query, stream: list[Row], spans: list[tuple[int, int]], first: int, 
             others = [row for row in all_rows if row.key not in named]
             if query.others and others:
                 best.append((score(query.aggregate, others), None, None, None))
-            yield start, end, [(comparable(row[0]), *row[1:], share_of(row[0], total)) for row in best]
+                ranks.append(len(best))
+            rows = [(comparable(row[0]), *row[1:], share_of(row[0], total)) for row in best]
+            yield start, end, list(zip(ranks, rows, strict=True))
+
+
+def better_than(value: float, rows: list) -> int:
+    """The number of keys with a higher score."""
+    return sum(row[0] > value for row in rows)
 
 
 def comparable(value: Any) -> Any:

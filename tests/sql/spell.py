@@ -22,6 +22,7 @@ def cql(query, stream="trades"):
 
 def aggregate_cql(query, stream="clicks"):
     """A query over keys: GROUP BY has the key and the groups, and its score has a name."""
+    ties = " WITH TIES" if query.ties == "rank" else ""
     window = f"{'ROWS' if query.axis == 'count' else 'RANGE'} {query.size} SLIDE {query.slide}"
     window += f" ORIGIN {query.origin}" if query.origin else ""
     window += " FULL WINDOWS ONLY" if query.full_only else ""
@@ -30,7 +31,7 @@ def aggregate_cql(query, stream="clicks"):
     keys = f"{groups}, " * bool(groups) + writer.expression(query.key)
     groups = f" PARTITION BY {groups}" if groups else ""
     return (
-        f"{quote(query.name)}: SELECT TOP {query.k} {_called(query)} AS total FROM {stream} [{window}]{where} "
+        f"{quote(query.name)}: SELECT TOP {query.k}{ties} {_called(query)} AS total FROM {stream} [{window}]{where} "
         f"GROUP BY {keys}{groups}{_having(query)} ORDER BY total {query.order}"
         + "".join(f" WITH {name.upper()}" for name in ("others", "share", "row") if getattr(query, name))
         + ("" if query.delete is None else f" WITH DELETE WHEN {writer.expression(query.delete)}")
@@ -39,11 +40,12 @@ def aggregate_cql(query, stream="clicks"):
 
 def aggregate_flink(query, stream="clicks", time="ts"):
     """The ranking of a window aggregation; time windows only, and not `full_only`."""
+    ranking = "RANK" if query.ties == "rank" else "ROW_NUMBER"
     size, slide = parse_duration(query.size, field="size"), parse_duration(query.slide, field="slide")
     groups = ["window_start", "window_end", *map(writer.expression, query.partition_by)]
     where = f" WHERE {writer.expression(query.where)}" if query.where is not None else ""
     return (
-        f"{quote(query.name)}: SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {', '.join(groups)} "
+        f"{quote(query.name)}: SELECT * FROM (SELECT *, {ranking}() OVER (PARTITION BY {', '.join(groups)} "
         f"ORDER BY total {query.order}) AS rn FROM (SELECT window_start, {_called(query)} AS total "
         f"FROM TABLE(HOP(TABLE {stream}, DESCRIPTOR({time}), INTERVAL '{slide}' MICROSECONDS, "
         f"INTERVAL '{size}' MICROSECONDS, INTERVAL '{query.origin - size % slide}' MICROSECONDS)){where} "

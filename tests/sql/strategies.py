@@ -160,6 +160,7 @@ def aggregate_queries(draw, texts=None, *, clauses=True):
         where=draw(st.one_of(st.none(), texts)),
         partition_by=draw(st.lists(texts, max_size=3, unique=True)),
         order=draw(st.sampled_from(["desc", "asc"])),
+        ties=draw(st.sampled_from(["row_number", "rank"])),
         having=draw(st.sampled_from([None, "count(*) >= 3", "score > -1.5 and count( * ) < 9"]))
         if delete is None
         else None,

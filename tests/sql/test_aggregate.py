@@ -67,6 +67,7 @@ def test_flink_says_every_time_window(query):
             {"aggregate": "max", "value": "n", "row": True},
         ),
         ("TOPK latest(delete), 5 BY delete OVER 30 MINUTES EVERY 5 MINUTES", LATEST_DELETE),
+        ("TOPK count(*), 5 WITH TIES BY page_id OVER 30 MINUTES EVERY 5 MINUTES", {"ties": "rank"}),
         ("TOPK count(*) ASC, 5 BY page_id OVER 30 MINUTES EVERY 5 MINUTES", {"order": "asc"}),
         (
             "TOPK count(*), 5 BY page_id HAVING count(*) > 3 AND score < 9 OVER 30 MINUTES EVERY 5 MINUTES",
@@ -164,7 +165,6 @@ def test_a_query_over_arrays_has_no_sql():
         (f"SELECT TOP 5 page, site, count(*) {CQL} GROUP BY page ORDER BY count(*) DESC", "site is not in GROUP BY"),
         (f"SELECT TOP 5 page, count(*) {CQL} GROUP BY page ORDER BY clicks DESC", "the score 'clicks' is not an aggr"),
         (f"SELECT TOP 5 * {CQL} GROUP BY page HAVING page > 3 ORDER BY count(*) DESC", "must begin with 'score'"),
-        ("TOPK count(*), 5 WITH TIES BY page OVER 1 HOUR", "does not support WITH TIES"),
         (
             (
                 f"{RANKED} ORDER BY n DESC) AS r "

@@ -445,19 +445,31 @@ def _ranked(
             row = _chosen(query, mine, listed, found)
             by_group.setdefault(group, []).append((sign * found, int(at[mine].max()), key, row))
     for group, keys in by_group.items():
-        best = sorted(keys, reverse=True)[: len(keys) if query.sketched else query.k]
-        named = {key for _, _, key, _ in best}
+        best = _best(query, keys)
+        named = {key for _, (_, _, key, _) in best}
         rest = [
             row for (at_group, key), mine in by_key.items() if at_group == group and key not in named for row in mine
         ]
         total = math.nan
         if query.totals:
             total = score([values[row] for (of, _), mine in by_key.items() if of == group for row in mine])
-        for rank, (found, _, _, row) in enumerate(best, 1):
+        for rank, (found, _, _, row) in best:
             yield row, rank, shown.get(row, sign * found) + 0.0, _share(query, sign * found, total), False
         if query.others and rest:
             found = score(values[rest].tolist())
             yield rest[0], len(best) + 1, found + 0.0, _share(query, found, total), True
+
+
+def _best(
+    query: AggregateTopK, keys: Sequence[tuple[float, int, int, int]]
+) -> list[tuple[int, tuple[float, int, int, int]]]:
+    """Return the keys of an answer with their ranks, from their scores, the last times and the keys."""
+    ordered = sorted(keys, reverse=True)
+    if not query.shares_ranks:
+        return list(enumerate(ordered[: len(keys) if query.sketched else query.k], 1))
+    first: dict[float, int] = {}  # rank of each score: one more than the number of better keys
+    ranked = [(first.setdefault(key[0], place), key) for place, key in enumerate(ordered, 1)]
+    return [one for one in ranked if one[0] <= query.k]
 
 
 def _chosen(query: AggregateTopK, rows: list[int], values: Sequence[float], score: float) -> int:

@@ -56,6 +56,7 @@ def page(queries: Sequence[AggregateTopK], *, on_spark: bool = False) -> str:
             + " running score per key and query",
             *([f"  growing       {', '.join(grown)}: one running total per {per}, no partials"] if grown else []),
             *_limits(sharing),
+            *_ties(sharing),
             *_rows_kept(sharing),
             *_totals(sharing),
             f"  work          each query adds and subtracts a partial once, not once for each of its {alive} windows",
@@ -153,6 +154,16 @@ def _limits(queries: Sequence[AggregateTopK]) -> list[str]:
     """Return a line about the keys that windows can have, if a query limits them."""
     found = [f"{query.name} {query.max_keys:,}" for query in queries if query.max_keys is not None]
     return [f"  limits        keys in a window and shard: {', '.join(found)}; more stop the stream"] if found else []
+
+
+def _ties(queries: Sequence[AggregateTopK]) -> list[str]:
+    """Return a line about shared ranks, if a query has them."""
+    names = [query.name for query in queries if query.shares_ranks]
+    if not names:
+        return []
+    return [
+        f"  ties          equal scores share a rank, and all keys with the k-th score are included: {', '.join(names)}"
+    ]
 
 
 def _digits(query: AggregateTopK) -> str:

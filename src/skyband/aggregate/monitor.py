@@ -222,6 +222,7 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             [query.name for query in queries],
             [query.window.longest for query in queries],
             [query.ascending for query in queries],
+            [query.shares_ranks for query in queries],
             starts=None if all_sliding(queries) else partial(starts_of, queries),  # sessions have their own
         )
         windows, rows = _concatenated(pending, wanted.empty_table())
@@ -235,7 +236,10 @@ class Monitor(MonitorBase[AggregateTopK, KeyedAnswers]):
             return columns | {"key": restored(columns["key"], wanted.field("key").type)}
 
         windows = windows._replace(ids=np.arange(rows.num_rows))
-        return window_table([windows], window_queries, wanted, groups, row_columns)
+        table = window_table([windows], window_queries, wanted, groups, row_columns)
+        if any(query.others and query.shares_ranks for query in queries):
+            return _with_ranks_of_others(table, parts.names or ["key"])
+        return table
 
     def metrics(self) -> dict[str, Any]:
         """Return counters: rows pushed, dropped rows, answered windows, partials created and held, keys held and so on.
@@ -621,3 +625,18 @@ def replay(
     if found is None:
         found = Monitor(queries)._replayed(positions, keys, values, ids=ids, groups=groups, deletes=deletes)
     return found
+
+
+def _with_ranks_of_others(table: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return answers where the row of all other keys does not share a rank: the number of keys before it, plus one."""
+    others = np.logical_and.reduce([one(table[name]).is_null().to_numpy(zero_copy_only=False) for name in keys])
+    owners = [name for name in ("query", "window_start", "window_end", "group") if name in table.column_names]
+    places = np.arange(table.num_rows)
+    begins = places == 0
+    for name in owners:
+        codes = one(one(table[name]).dictionary_encode(null_encoding="encode")).indices.to_numpy()
+        begins[1:] |= codes[1:] != codes[:-1]
+    begun = np.maximum.accumulate(np.where(begins, places, 0))
+    ranks = np.where(others, places - begun + 1, table["rank"].to_numpy())
+    at = table.column_names.index("rank")
+    return table.set_column(at, table.schema.field("rank"), pa.array(ranks))

@@ -173,6 +173,11 @@ class AggregatePlan(ShardPlan):
         """The queries by scan."""
         return scans_of(self.queries)
 
+    @property
+    def shares_ranks(self) -> bool:
+        """Whether several rows of an answer can have rank 1."""
+        return any(query.shares_ranks for query in self.queries)
+
     def is_ordered(self, scan: int) -> bool:
         """Whether a scan needs the rows of a group in order, in one shard: their numbers or gaps define its windows.
 

@@ -82,6 +82,9 @@ AGGREGATES: dict[str, AggregateState] = {
 }
 
 
+TIES = {"row_number": "k keys", "rank": "also all with the k-th score"}
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AggregateTopK(WindowedQuery):
     """The k keys with the highest aggregate of their values in every window ``[end - size, end)``.
@@ -141,6 +144,10 @@ class AggregateTopK(WindowedQuery):
     half_life
         Rows decay, for ``"sum"``, ``"count"`` and ``"avg"``: after this time a row counts half. Scores are as of the
         end of the window. Not with `having`, `others` and `share`, nor with ``size=None``.
+    ties
+        ``"row_number"``: k keys; of equal scores, the key seen last ranks first. ``"rank"``: all keys with
+        the k-th score are included, and equal scores share a rank. Not with ``method="sketch"`` and `half_life`, whose
+        scores are bounds or rounded weights.
     origin
         Anchor of the windows: a `datetime`, ISO text or microseconds (time), or a sequence number (count).
         With `zone`, a time without offset is a local time.
@@ -198,6 +205,7 @@ class AggregateTopK(WindowedQuery):
     week_start: str | None = None
     cumulative: bool = False
     half_life: str | timedelta | None = None
+    ties: Literal["row_number", "rank"] = "row_number"
     gap: str | timedelta | None = None
     max_length: str | timedelta | None = None
     axis: Axis = field(init=False, compare=False)
@@ -216,6 +224,7 @@ class AggregateTopK(WindowedQuery):
         if key is not None and value is None:
             _reject_missing_value(f"aggregate={aggregate!r}", [aggregate])
             _reject_missing_value(f"having={self.having!r}", [condition.aggregate for condition in conditions])
+        ties = checked_choice("ties", self.ties, TIES)
         windowed = self._windowed()
         half_life = checked_half_life(self.half_life, windowed["axis"])
         if self.gap is not None:
@@ -242,10 +251,23 @@ class AggregateTopK(WindowedQuery):
                 "full_only": checked_flag("full_only", self.full_only),
                 "max_keys": None if self.max_keys is None else checked_k(self.max_keys, "max_keys"),
                 "half_life": half_life,
+                "ties": ties,
                 "conditions": conditions,
             }
         )
         self._settle(checked_sketch(self))
+        if self.shares_ranks:
+            self._refuse_ties()
+
+    def _refuse_ties(self) -> None:
+        """Reject shared ranks of scores that are not the exact values of keys."""
+        if self.sketched or self.half_life is not None:
+            given = "method='sketch'" if self.sketched else f"half_life={self.half_life!r}"
+            scores = "upper bounds" if self.sketched else "rounded from weights that no number has exactly"
+            raise InvalidQueryError(
+                f"ties='rank' and {given} cannot be combined: scores are {scores}, so two keys with the same total can "
+                "have different scores. Omit one."
+            )
 
     def _refuse_of_sessions(self) -> None:
         """Reject what needs the pane of a row when it arrives, which a session does not have."""
@@ -306,11 +328,12 @@ class AggregateTopK(WindowedQuery):
         ranked = f"values of {', '.join(self.key_columns)}" if self.key_columns else "keys"
         having = "" if self.having is None else f" having {self.having}"
         which = "lowest" if self.ascending else "highest"
+        tied = " and all that equal the last" if self.shares_ranks else ""
         deleted = "" if self.delete is None else f" deleted when {self.delete}"
         decays = "" if self.half_life is None else f", halved every {self.half_life}"
         sketched = f", within {self.largest_error:.3g} of the total" if self.sketched else ""
         best = f"the {self.k} {ranked} with the {which} {self._aggregate_text}{value}"
-        return f"{best}{having}{deleted}{decays}{sketched}"
+        return f"{best}{tied}{having}{deleted}{decays}{sketched}"
 
     @property
     def ascending(self) -> bool:
@@ -321,6 +344,16 @@ class AggregateTopK(WindowedQuery):
         True
         """
         return self.order == "asc"
+
+    @property
+    def shares_ranks(self) -> bool:
+        """Whether equal scores share a rank, and all keys with the k-th score are in the answer.
+
+        >>> import skyband as sb
+        >>> sb.AggregateTopK(k=3, size="1 hour", ties="rank").shares_ranks
+        True
+        """
+        return self.ties == "rank"
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -421,6 +454,18 @@ class AggregateTopK(WindowedQuery):
             return None
         return writer.write_aggregate(self.to_dict(), named=named)
 
+    def to_sql(self, *, named: bool = False) -> str | None:
+        """Return the query as one line of SQL; None if it has no key, or fields that SQL cannot express.
+
+        >>> import skyband as sb
+        >>> print(sb.AggregateTopK(name="busy", k=20, size="1 hour", slide="1 minute", key="client", value="bytes"))
+        busy: TOPK sum(bytes), 20 BY KEY client OVER 1 HOUR EVERY 1 MINUTE
+        """
+        others = [item for item in fields(self) if item.init and item.name not in writer.AGGREGATE]
+        if self.key is None or any(getattr(self, item.name) != item.default for item in others):
+            return None
+        return writer.write_aggregate(self.to_dict(), named=named)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the query as plain values for JSON; ``AggregateTopK(**query.to_dict())`` is the same query.
 
@@ -431,6 +476,8 @@ class AggregateTopK(WindowedQuery):
         found = super().to_dict()
         if not self.sketched:
             del found["method"]
+        if not self.shares_ranks:
+            del found["ties"]
         return found
 
     def scan_key(self) -> tuple[Any, ...]:

@@ -183,6 +183,7 @@ class AggregateShape:
             full_only=_ints(query.full_only for query in found),
             since=_ints(ALWAYS if since is None else since[place] for place in order),
             places=_ints(order),
+            ties=_ints(query.shares_ranks for query in found),
             totals=_ints(query.totals for query in found),
             tracks_of=_ints(ranking[0] for ranking in rankings),
             whats=_ints(ranking[1] for ranking in rankings),

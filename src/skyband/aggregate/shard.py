@@ -26,6 +26,7 @@ from skyband.aggregate.shape import AggregateShape
 from skyband.aggregate.sketched_panes import BOUND, BOUNDS, SketchedPanes, merged_bounds
 from skyband.aggregate.state_store import StateStore, packed, unpacked
 from skyband.aggregate.window_totals import window_totals
+from skyband.data.answer_table import shared_ranks
 from skyband.data.arrow import from_bytes, one, to_bytes
 from skyband.data.key_dictionary import KeyDictionary, key_column, restored
 from skyband.data.window_bounds import all_sliding, last_ends, starts_of
@@ -413,6 +414,10 @@ def merged(plan: AggregatePlan, scan: int, tables: Sequence[pa.Table]) -> pa.Tab
     begins = np.flatnonzero(np.diff(windows[order], prepend=-1))
     ranks = np.arange(order.size) - np.repeat(begins, np.diff(begins, append=order.size)) + 1
     ks = np.array([query.k for query in plan.queries], np.int64)
+    tied = np.array([query.shares_ranks for query in plan.queries])
+    if tied.any():
+        shared = shared_ranks(np.diff(begins, append=order.size), numbers_of(table["score"])[order])
+        ranks = np.where(tied[queries[order]], shared, ranks)
     best = ranks <= ks[queries[order]]
     order, ranks = order[best], ranks[best]
     directions = np.array([-1.0 if query.ascending else 1.0 for query in plan.queries])

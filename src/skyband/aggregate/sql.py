@@ -93,10 +93,6 @@ def settle(draft: StatementDraft) -> None:
     keys, groups = _keys_and_groups(draft, call)
     draft.put("key", keys[0].text if len(keys) == 1 else tuple(key.text for key in keys), keys[0].start)
     draft.fields["partition_by"] = tuple(group.text for group in groups)
-    if "ties" in draft.fields:
-        message = "a query that ranks keys does not support WITH TIES and RANK()"
-        hint = "of equal scores the key seen last ranks first"
-        raise draft.cursor.fail(message, hint, at=draft.places["ties"])
 
 
 def _call(draft: StatementDraft) -> AggregateCall:

@@ -122,6 +122,11 @@ def _answers(
         *(sf.col(column).desc() for column in keys.values()),
     )
     ranked = scored.where(f"__met and not isnan({_RANKED})").withColumn("rank", sf.row_number().over(best_first))
+    if query.shares_ranks:
+        better_first = Window.partitionBy(_END, *mine.values()).orderBy(
+            sf.col(_RANKED).asc() if query.ascending else sf.col(_RANKED).desc()
+        )
+        ranked = ranked.withColumn("rank", sf.rank().over(better_first))
     if not query.sketched:
         ranked = ranked.where(f"rank <= {query.k}")
     ranked = ranked.withColumn("__share", sf.lit(None).cast("double"))
@@ -184,7 +189,7 @@ def _with_totals(
     others = scored.join(named, [*same, *(scored[key] == sf.col(f"__of{key}") for key in keys)], "left_anti")
     rest = others.groupBy(*windows).agg(score(every).alias(_SCORE))
     last = ranked.groupBy(*(sf.col(name).alias(f"__of{name}") for name in windows)).agg(
-        (sf.max("rank") + 1).alias("rank")
+        (sf.count("rank") + 1).alias("rank")
     )
     more = rest.join(last, [rest[name].eqNullSafe(sf.col(f"__of{name}")) for name in windows])
     if query.others:

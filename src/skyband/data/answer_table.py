@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from skyband.kernels import expand
-from skyband.kernels.stream import Ints
+from skyband.kernels.stream import Floats, Ints
 from skyband.queries.answer_schema import AnswerSchema
 
-__all__ = ["answer_table", "arrow_schema", "names_of_rows", "ranks_of_rows"]
+__all__ = ["answer_table", "arrow_schema", "names_of_rows", "ranks_of_rows", "shared_ranks"]
 
 _KINDS = {"text": pa.string(), "rank": pa.int64(), "number": pa.float64(), "flag": pa.bool_()}
 
@@ -72,3 +72,16 @@ def ranks_of_rows(counts: Ints) -> Ints:
 def _cast(column: Any, kind: pa.DataType) -> Any:
     array = column if isinstance(column, pa.Array | pa.ChunkedArray) else pa.array(column)
     return array if array.type.equals(kind) else array.cast(kind)
+
+
+def shared_ranks(counts: Ints, scores: Floats) -> Ints:
+    """Return the rank of each row in its answer, where equal scores share a rank.
+
+    >>> shared_ranks(np.array([3, 2]), np.array([9.0, 9.0, 7.0, 7.0, 7.0])).tolist()
+    [1, 1, 3, 1, 1]
+    """
+    ranks = ranks_of_rows(counts)
+    first = ranks == 1
+    first[1:] |= scores[1:] != scores[:-1]
+    found: Ints = ranks[np.maximum.accumulate(np.where(first, np.arange(ranks.size), 0))]
+    return found

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skyband.data.answer_table import shared_ranks
 from skyband.data.arrow import one
 from skyband.data.group_key import GROUP
 from skyband.errors import SnapshotError
 from skyband.incomplete.monitor import Monitor
 from skyband.incomplete.plan import IncompletePlan
 from skyband.incomplete.query import IncompleteTopK
-from skyband.incomplete.table import shared_ranks
 from skyband.queries.sharing import places_by
 from skyband.sharding.ordered_shard import OrderedShard
 from skyband.sharding.shard import Segments

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from skyband.data.answer_table import answer_table, arrow_schema, names_of_rows, ranks_of_rows
+from skyband.data.answer_table import answer_table, arrow_schema, names_of_rows, ranks_of_rows, shared_ranks
 from skyband.data.group_dictionary import GroupDictionary, ranks_of
 from skyband.data.key_dictionary import restored
 from skyband.incomplete.engine import ObjectAnswers
 from skyband.incomplete.query import APPROXIMATE, IncompleteTopK, optional_columns
-from skyband.kernels.stream import Floats, Ints
+from skyband.kernels.stream import Ints
 from skyband.queries.families import FAMILIES
 
-__all__ = ["answer_rows", "shared_ranks", "wanted_columns"]
+__all__ = ["answer_rows", "wanted_columns"]
 
 _SCHEMA = FAMILIES["incomplete"].answers
 
@@ -56,19 +56,6 @@ def answer_rows(
     table = table.set_column(1, wanted.field("group"), group.cast(wanted.field("group").type))
     ranks = np.append(ranks_of(values), -1)[at]
     return table.take(np.lexsort([ranks, places, times]))
-
-
-def shared_ranks(counts: Ints, scores: Floats) -> Ints:
-    """Return the rank of each row in its answer, where equal scores share a rank.
-
-    >>> shared_ranks(np.array([3, 2]), np.array([9.0, 9.0, 7.0, 7.0, 7.0])).tolist()
-    [1, 1, 3, 1, 1]
-    """
-    ranks = ranks_of_rows(counts)
-    first = ranks == 1
-    first[1:] |= scores[1:] != scores[:-1]
-    found: Ints = ranks[np.maximum.accumulate(np.where(first, np.arange(ranks.size), 0))]
-    return found
 
 
 def _codes(found: ObjectAnswers) -> Ints:

@@ -293,6 +293,11 @@ class AggregateSection(_CalendarQuery):
     order: Literal["desc", "asc"] = Field(
         default="desc", description="The order of scores: highest first (desc) or lowest first (asc)."
     )
+    ties: Literal["row_number", "rank"] = Field(
+        default="row_number",
+        description="How equal scores are ranked. row_number: exactly k keys, the one seen last first. rank: all keys "
+        "with the k-th score are included, and equal scores share a rank.",
+    )
     having: Text | None = Field(
         default=None,
         description="A condition on a key's values in the window: comparisons of score, count(*) or another aggregate "

@@ -104,6 +104,28 @@ def best_of_group(last: Ints, keys: Keys, scores: Floats, room: KeyScratch, grou
     return size
 
 
+@inner_kernel
+def count_from(scores: Floats, floor: float, room: KeyScratch, group: int) -> int:
+    """Return the number of keys of a group with a score of at least `floor`."""
+    found = 0
+    if room.begins.size > 1:
+        for i in range(room.begins[group - 1] if group else 0, room.begins[group]):
+            found += scores[room.sorted[i]] >= floor
+    else:
+        for slot in range(scores.size):
+            found += scores[slot] >= floor
+    return found
+
+
+@inner_kernel
+def tied_end(scores: Floats, heap: Ints, found: int, k: int) -> int:
+    """Return how many of the first `found` keys of the heap, best first, have at least the k-th score."""
+    end = min(k, found)
+    while 0 < end < found and scores[heap[end]] == scores[heap[end - 1]]:
+        end += 1
+    return end
+
+
 @kernel
 def sort_by_group(state: State, keys: Keys, track: int, scores: Floats, room: KeyScratch) -> None:
     """Write the scored keys of a window to ``sorted`` by group. Those of group g end at ``begins[g]``."""

@@ -118,6 +118,7 @@ class AggregateQueries(NamedTuple):
     full_only: Ints
     since: Ints  # the smallest window start that the query answers
     places: Ints  # index in the workload
+    ties: Ints  # whether answers contain all keys with the k-th score
     totals: Ints  # whether answers have the exact sums of their keys, and a last row with those of all keys
     # per ranking
     tracks_of: Ints

@@ -8,7 +8,14 @@ import numpy as np
 
 from skyband.aggregate.kernels.items import Items, score_keys, sort_keys_by_group
 from skyband.aggregate.kernels.key_scores import EXTREME, KeyScratch, count_unrankable, score_again
-from skyband.aggregate.kernels.key_top import best_of_all, best_of_group, sort_by_group, sum_by_group
+from skyband.aggregate.kernels.key_top import (
+    best_of_all,
+    best_of_group,
+    count_from,
+    sort_by_group,
+    sum_by_group,
+    tied_end,
+)
 from skyband.aggregate.kernels.partials import (
     AHEAD,
     COUNT,
@@ -111,10 +118,13 @@ def answer(
     while q < queries:
         # Queries of one ranking differ only in k: compute the largest k, the others are prefixes of it.
         ranking, track, behind, k, totals = query_set.rankings[q], query_set.tracks[q], q, 0, 0
+        tied = 0  # the largest k of queries that share ranks
         while behind < queries and query_set.rankings[behind] == ranking:
             if is_due(state, query_set, behind, end, first):
                 k = max(k, query_set.ks[behind])
                 totals |= query_set.totals[behind]
+                if query_set.ties[behind]:
+                    tied = max(tied, query_set.ks[behind])
             behind += 1
         if k > 0:
             if items is None:
@@ -132,18 +142,28 @@ def answer(
                 if room.begins.size > 1:
                     sort_keys_by_group(keys.groups, scores, room.begins, room.sorted)
             for group in range(room.begins.size):
-                if room.begins.size > 1:
-                    found = best_of_group(last, keys, scores, room, group, k)
-                else:
-                    found = best_of_all(last, keys, scores, room.heap, k)
+                found = best(last, keys, scores, room, group, k)
+                if 0 < tied <= found:
+                    more = count_from(scores, scores[room.heap[tied - 1]], room, group)
+                    if more > found:  # keys beyond the k-th have its score
+                        found = best(last, keys, scores, room, group, more)
                 for mine in range(q, behind):
                     # Another shard may have the keys that are ranked.
                     wanted = found or (query_set.totals[mine] and room.sums[group, COUNT])
                     if wanted and is_due(state, query_set, mine, end, first):
-                        write(
-                            state, query_set, room, scores, last, out, mine, group, end, min(found, query_set.ks[mine])
-                        )
+                        rows = min(found, query_set.ks[mine])
+                        if query_set.ties[mine]:
+                            rows = tied_end(scores, room.heap, found, rows)
+                        write(state, query_set, room, scores, last, out, mine, group, end, rows)
         q = behind
+
+
+@inner_kernel
+def best(last: Ints, keys: Keys, scores: Floats, room: KeyScratch, group: int, k: int) -> int:
+    """Write the k best keys of a group to the heap, best first. Return their number."""
+    if room.begins.size > 1:
+        return int(best_of_group(last, keys, scores, room, group, k))
+    return int(best_of_all(last, keys, scores, room.heap, k))
 
 
 @kernel
@@ -234,7 +254,7 @@ def advance(
         for q in range(query_set.ks.size):
             if state.next_end[q] == end:
                 alive = state.alive[query_set.tracks[q]]
-                rows += min(alive, query_set.ks[q] * room.begins.size)
+                rows += alive if query_set.ties[q] else min(alive, query_set.ks[q] * room.begins.size)
                 windows += min(alive, room.begins.size)
                 if query_set.totals[q]:
                     rows += min(alive, room.begins.size)
