@@ -454,18 +454,6 @@ class AggregateTopK(WindowedQuery):
             return None
         return writer.write_aggregate(self.to_dict(), named=named)
 
-    def to_sql(self, *, named: bool = False) -> str | None:
-        """Return the query as one line of SQL; None if it has no key, or fields that SQL cannot express.
-
-        >>> import skyband as sb
-        >>> print(sb.AggregateTopK(name="busy", k=20, size="1 hour", slide="1 minute", key="client", value="bytes"))
-        busy: TOPK sum(bytes), 20 BY KEY client OVER 1 HOUR EVERY 1 MINUTE
-        """
-        others = [item for item in fields(self) if item.init and item.name not in writer.AGGREGATE]
-        if self.key is None or any(getattr(self, item.name) != item.default for item in others):
-            return None
-        return writer.write_aggregate(self.to_dict(), named=named)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the query as plain values for JSON; ``AggregateTopK(**query.to_dict())`` is the same query.
 
