@@ -634,7 +634,7 @@ def _with_ranks_of_others(table: pa.Table, keys: Sequence[str]) -> pa.Table:
     places = np.arange(table.num_rows)
     begins = places == 0
     for name in owners:
-        codes = one(one(table[name]).dictionary_encode(null_encoding="encode")).indices.to_numpy()
+        codes = one(table[name]).dictionary_encode(null_encoding="encode").indices.to_numpy()
         begins[1:] |= codes[1:] != codes[:-1]
     begun = np.maximum.accumulate(np.where(begins, places, 0))
     ranks = np.where(others, places - begun + 1, table["rank"].to_numpy())
