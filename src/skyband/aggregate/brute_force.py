@@ -124,6 +124,7 @@ _DEFINED = frozenset(
         "half_life",
         "gap",
         "max_length",
+        "ties",
     ]
 )
 
