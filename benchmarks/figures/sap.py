@@ -50,8 +50,8 @@ _MINTOPK = (
 )
 _BYTES = (
     "The state of SAP contains the window, to be able to scan a partition again. The paper does not count it; the line "
-    "without the window does not, either. Arrays have spare room, and SAP keeps a few of fixed size: for small k they are "
-    "larger than all of MinTopk, whose links and marks have 32 bits (decision 77)."
+    "without the window does not, either. Arrays have spare room, and SAP keeps a few of fixed size: for small k they "
+    "are larger than all of MinTopk, whose links and marks have 32 bits (decision 77)."
 )
 _HELD = (
     "Slides of 5 % and 10 % of the window. With 10 slides per window, MinTopk holds k · (1 + 1/2 + … + 1/10) = 2.9 k "
