@@ -14,6 +14,7 @@ objects with several instances count as one item, and sketches, statistics and d
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -22,11 +23,11 @@ from benchmarks.workloads import Reports
 from skyband import IncompleteTopK, incomplete
 from skyband.kernels.stream import Floats, Ints
 
-__all__ = ["Phase", "highest_value", "least_held", "ranked"]
+__all__ = ["Phase", "ages_up_to", "highest_bound", "highest_value", "least_held", "ranked"]
 
 SCORES = 40  # classes by the sum of the values, of equal frequency
 DELAYS = 4  # classes by the time since the first report
-AGES = 64  # ages at which a class can be dropped
+AGES = 512  # ages at which a class can be dropped, at most; a rule pays for a bin's begin and gets all of its answers
 PRICES = np.geomspace(10, 100_000, 61)  # of an answer, in items times tuples
 SPARE = 5  # an answer is assumed to miss at most one in so many objects
 
@@ -49,8 +50,34 @@ def least_held(reports: Reports, size: int, k: int, *, precision: float, every: 
     Windows are count windows of `size`, with an answer after every `every` tuples, and the score is the sum.
     """
     phases, answers, grid = _phases(reports, size, k, every)
-    bounds = [price * precision * answers - highest_value(phases, grid, price) for price in PRICES.tolist()]
-    return float(max(0.0, *bounds)) / int(reports.objects.size)
+    return highest_bound(phases, grid, precision * answers) / int(reports.objects.size)
+
+
+def ages_up_to(size: int) -> Ints:
+    """Return the ages at which a class can be dropped: all short ones, and longer ones at equal ratios."""
+    found: Ints = np.unique(np.append(0, np.geomspace(1, size, AGES).astype(np.int64)))
+    return found
+
+
+def highest_bound(phases: list[Phase], grid: Ints, wanted: float) -> float:
+    """Return the highest bound of all prices, in items times tuples, for so many answers.
+
+    It is concave in the price.
+    """
+
+    @cache
+    def bound(place: int) -> float:
+        price = float(PRICES[place])
+        return price * wanted - highest_value(phases, grid, price)
+
+    low, high = 0, PRICES.size - 1
+    while low < high:
+        middle = (low + high) // 2
+        if bound(middle) < bound(middle + 1):
+            low = middle + 1
+        else:
+            high = middle
+    return max(0.0, bound(low))
 
 
 def _phases(reports: Reports, size: int, k: int, every: int) -> tuple[list[Phase], int, Ints]:
@@ -88,7 +115,7 @@ def _phases(reports: Reports, size: int, k: int, every: int) -> tuple[list[Phase
         enough = there & (begin[newest + 1] - begin[np.minimum(from_here, newest + 1)] >= rivals)
         np.add.at(spared, lost[enough], 1)
 
-    grid = np.unique(np.append(0, np.geomspace(1, size, AGES).astype(np.int64)))
+    grid = ages_up_to(size)
     phases = []
     for number in range(int(numbers.max()) + 1):
         mine = np.flatnonzero(numbers == number)

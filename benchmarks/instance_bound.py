@@ -18,29 +18,31 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.incomplete_bound import AGES, DELAYS, PRICES, SCORES, SPARE, Phase, highest_value, ranked
+from benchmarks.incomplete_bound import SCORES, SPARE, Phase, ages_up_to, highest_bound, ranked
 from benchmarks.workloads import Reports
 from skyband import IncompleteTopK, incomplete
 from skyband.kernels.stream import Floats, Ints
 
 __all__ = ["least_instances"]
 
-_GAPS = 4  # classes by the time since the report before the instance
 _ORDINALS = 4  # classes by the number of reports before it
 
 
-def least_instances(reports: Reports, size: int, k: int, *, precision: float, every: int = 50) -> float:
+def least_instances(
+    reports: Reports, size: int, k: int, *, precision: float, every: int = 50, resolution: int = 4
+) -> float:
     """Return a lower bound of the mean number of instances that answers with this mean precision need.
 
-    Windows are count windows of `size`, with an answer after every `every` tuples, and the score is the sum.
+    Windows are count windows of `size`, with an answer after every `every` tuples, and the score is the sum. Times
+    between reports are known in so many classes as `resolution` says. A higher one covers methods that know more, but
+    each class then has fewer instances of the stream, and its best age in hindsight is more of a coincidence.
     """
     stream = _sorted(reports)
     asked, total = _needed(stream, reports, size, k, every)
-    grid = np.unique(np.append(0, np.geomspace(1, size, AGES).astype(np.int64)))
-    phases = _phases(stream, asked, size, grid)
+    grid = ages_up_to(size)
+    phases = _phases(stream, asked, size, grid, resolution)
     wanted = precision * total - (total - asked.times.size)
-    bounds = [price * wanted - highest_value(phases, grid, price) for price in PRICES.tolist()]
-    return float(max(0.0, *bounds)) / int(reports.objects.size)
+    return highest_bound(phases, grid, wanted) / int(reports.objects.size)
 
 
 class _Sorted(NamedTuple):
@@ -90,7 +92,7 @@ def _needed(stream: _Sorted, reports: Reports, size: int, k: int, every: int) ->
     return _Needed(oldest[~enough], newest[~enough], times[~enough]), times.size
 
 
-def _phases(stream: _Sorted, asked: _Needed, size: int, grid: Ints) -> list[Phase]:
+def _phases(stream: _Sorted, asked: _Needed, size: int, grid: Ints, resolution: int) -> list[Phase]:
     """For all instances with so many reports: what follows the last one. Instance i begins with report i."""
     order, owners, begin = stream.order, stream.owners, stream.begin
     n = order.size
@@ -101,7 +103,7 @@ def _phases(stream: _Sorted, asked: _Needed, size: int, grid: Ints) -> list[Phas
         if not is_one.any():
             break
         members.append(np.flatnonzero(is_one))
-    histories = _histories(stream, size)
+    histories = _histories(stream, size, resolution)
     phases = []
     for number, mine in enumerate(members):
         last = mine + number
@@ -113,7 +115,7 @@ def _phases(stream: _Sorted, asked: _Needed, size: int, grid: Ints) -> list[Phas
         if number + 1 < len(members):
             following[goes_on] = np.searchsorted(members[number + 1], mine[goes_on])
         classes = histories[mine] * SCORES + ranked(begin[last + 1] - begin[mine], SCORES)
-        classes = classes * DELAYS + ranked(order[last] - order[mine], DELAYS)
+        classes = classes * resolution + ranked(order[last] - order[mine], resolution)
         classes = np.unique(classes, return_inverse=True)[1]
         here = asked.newest - asked.oldest == number
         place = np.full(n, -1)
@@ -132,7 +134,7 @@ def _phases(stream: _Sorted, asked: _Needed, size: int, grid: Ints) -> list[Phas
     return phases
 
 
-def _histories(stream: _Sorted, size: int) -> Ints:
+def _histories(stream: _Sorted, size: int, resolution: int) -> Ints:
     """Classes of instances by the reports before: none in the window, or their number and the time since the last."""
     order = stream.order
     ordinals = np.arange(order.size) - stream.first[stream.owners]
@@ -140,5 +142,7 @@ def _histories(stream: _Sorted, size: int) -> Ints:
     recent = (ordinals > 0) & (gaps < size)
     found = np.zeros(order.size, np.int64)
     if recent.any():
-        found[recent] = 1 + ranked(gaps[recent], _GAPS) + _GAPS * np.minimum(ordinals[recent] - 1, _ORDINALS - 1)
+        found[recent] = (
+            1 + ranked(gaps[recent], resolution) + resolution * np.minimum(ordinals[recent] - 1, _ORDINALS - 1)
+        )
     return found

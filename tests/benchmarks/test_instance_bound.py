@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.incomplete_bound import least_held
+from benchmarks.incomplete_bound import highest_bound, highest_value, least_held
 from benchmarks.instance_bound import least_instances
 from benchmarks.workloads import Reports, correlated
 
 import skyband as sb
+from benchmarks import incomplete_bound
 
 
 def test_with_one_report_an_instance_is_an_object():
@@ -59,6 +60,29 @@ def test_no_method_holds_less_than_the_bound_for_its_precision(streams, rho):
     for place in range(3):
         precision = sb.incomplete.precision(tables[0], tables[place])
         assert items[place] > least_instances(reports, 500, 10, precision=precision)
+
+
+@pytest.mark.long
+def test_over_four_streams_a_quarter_of_the_items_is_not_enough():
+    """EAA holds 981 instances there; the bound rises with the length of the stream."""
+    reports = correlated(400_000, 4, 0.5, 301)
+    assert least_instances(reports, 1_000, 10, precision=0.95) > 0.255 * 981
+
+
+def test_more_classes_and_a_lower_precision_lower_the_bound():
+    reports = correlated(20_000, 3, 0.5, 301)
+    coarse, fine = (least_instances(reports, 400, 10, precision=0.95, resolution=some) for some in (2, 8))
+    assert 0 < fine < coarse
+    assert least_instances(reports, 400, 10, precision=0.8, resolution=2) < coarse
+
+
+def test_the_price_of_the_highest_bound_is_found():
+    reports = correlated(20_000, 3, 0.5, 301)
+    phases, answers, grid = incomplete_bound._phases(reports, 400, 10, 50)
+    wanted = 0.95 * answers
+    every = [price * wanted - highest_value(phases, grid, price) for price in incomplete_bound.PRICES.tolist()]
+    assert highest_bound(phases, grid, wanted) == pytest.approx(max(every))
+    assert highest_bound(phases, grid, -1.0) == 0.0
 
 
 @pytest.mark.long

@@ -189,7 +189,7 @@ def _with_totals(
     others = scored.join(named, [*same, *(scored[key] == sf.col(f"__of{key}") for key in keys)], "left_anti")
     rest = others.groupBy(*windows).agg(score(every).alias(_SCORE))
     last = ranked.groupBy(*(sf.col(name).alias(f"__of{name}") for name in windows)).agg(
-        (sf.count("rank") + 1).alias("rank")
+        (sf.count("rank") + 1).cast("int").alias("rank")
     )
     more = rest.join(last, [rest[name].eqNullSafe(sf.col(f"__of{name}")) for name in windows])
     if query.others:
