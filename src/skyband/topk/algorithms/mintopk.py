@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +19,18 @@ __all__ = ["MinTopk"]
 
 MOST_WINDOWS = 1 << 26  # a pointer and a counter each: half a gigabyte
 FEWEST = 256  # rows in one call that can be worth a batch; passing its arrays to a kernel takes microseconds
+SOME = 4_096  # rows in one call from which on its estimates take no time worth mentioning
+DECLINES = 15  # calls with no more rows than one that was not worth a batch, which are not estimated
+PASSING = 400  # what the arrays of a batch and the sample of rows take, in units of what a merge takes for each object
 PAIRS = 128  # pairs of neighbours that are compared, to see whether scores fall
+
+# Called once per call of few rows, which is not worth compiling them alone.
+cost_of_merge: Callable[[int, float], float] = getattr(
+    mintopk_batch.cost_of_merge, "py_func", mintopk_batch.cost_of_merge
+)
+cost_of_single: Callable[[int, float, int, float], float] = getattr(
+    mintopk_batch.cost_of_single, "py_func", mintopk_batch.cost_of_single
+)
 
 
 class MinTopk(Engine):
@@ -64,23 +75,35 @@ class MinTopk(Engine):
         )
         self._batch = mintopk_batch.empty_rank_batch(0, 0, 0, np.zeros(mintopk_batch.REGISTERS, np.int64))
         self._batch.registers[mintopk_batch.ALWAYS] = self.always_batches
+        self._too_few = self._declines = 0
+        self._is_taken = False  # whether the list is in the arrays of a batch that needs more room
 
     def _run(self, rows: Rows, at: int, watermark: int, first: int, answers: Answers) -> tuple[int, int]:
-        query, registers = self._kernel_query, self._batch.registers
-        if not registers[mintopk_batch.TAKEN] and not self._may_batch(rows, at):
+        query, left = self._kernel_query, rows.keys.size - at
+        if not self._is_taken and not self.always_batches and (left < FEWEST or not self._may_batch(rows, at, left)):
             return kernels.advance(self._list, self._topk, query, rows, at, rows.keys.size, watermark, first, answers)
-        return kernels.advance_in_batches(
+        found = kernels.advance_in_batches(
             self._list, self._topk, self._batch, query, rows, at, watermark, first, answers
         )
+        self._is_taken = bool(self._batch.registers[mintopk_batch.TAKEN])
+        return found
 
-    def _may_batch(self, rows: Rows, at: int) -> bool:
+    def _may_batch(self, rows: Rows, at: int, left: int) -> bool:
         """Whether a batch can be worth it; the kernel decides. Without batches, their kernels are not even compiled."""
-        left = rows.keys.size - at
-        if self._batch.registers[mintopk_batch.ALWAYS]:
-            return True
-        is_sparse = not rows.positions.size and self._kernel_query.slide > mintopk_batch.SPARSE * self._kernel_query.k
-        if left < FEWEST or is_sparse:
+        if not rows.positions.size and self._kernel_query.slide > mintopk_batch.SPARSE * self._kernel_query.k:
             return False
+        if left <= self._too_few and self._declines:
+            self._declines -= 1
+            return False
+        if left < SOME:
+            # One batch at most. The kernel would make the same estimate, but its arrays need not be passed for that.
+            r, query, held = self._topk.registers, self._kernel_query, self.candidates
+            span = int(rows.positions[-1]) - int(rows.positions[at]) + 1 if rows.positions.size else left
+            windows = int(r[kernels.NEWEST] - r[kernels.OLDEST] + 1)
+            single = cost_of_single(query.k, span / (query.slide * left), held, windows)
+            if single * left < cost_of_merge(held, windows) + PASSING:
+                self._too_few, self._declines = left, DECLINES
+                return False
         places = at + np.arange(PAIRS) * (left // PAIRS)
         rises = np.count_nonzero(rows.keys[places + 1] > rows.keys[places])
         return bool(rises >= PAIRS // 8)

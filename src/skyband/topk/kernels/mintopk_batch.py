@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels._jit import kernel
+from skyband.kernels._jit import inner_kernel, kernel
 from skyband.kernels.order import beats
 from skyband.kernels.radix import SortRoom, radix_sort, sort_room
 from skyband.kernels.ranked_list import FREE, HEAD, NEXT, Int32s, RankedList, relink
@@ -174,6 +174,18 @@ def trend(rows: Rows, low: int, high: int, front_bar: float, bar: float, share: 
     return -1 if 4 * found < share * SAMPLED else 0
 
 
+@inner_kernel
+def cost_of_merge(held: int, windows: float) -> float:
+    """Return what a merge takes: about the same for each candidate, and a quarter of it for each open window."""
+    return held + windows / 4
+
+
+@inner_kernel
+def cost_of_single(k: int, slides: float, held: int, windows: float) -> float:
+    """Return what single steps take for an object, in units of what a merge takes for each; it is so many slides."""
+    return min(1.0, k * slides) * (6.0 + min(held * slides, windows) / 5)
+
+
 @kernel
 def last_row(
     chain: RankedList,
@@ -192,15 +204,15 @@ def last_row(
     """
     r, k, windows, left = batch.registers, query.k, tkc.size, rows.keys.size - at
     held = r[LENGTH] if r[TAKEN] else chain.registers[LISTED]
-    work = held + (newest - oldest + 1) // 4  # a merge takes time in proportion to this
-    wanted = min(max(2 * work, USUAL), MOST)
+    opened = float(newest - oldest + 1)
+    work = cost_of_merge(held, opened)
+    wanted = min(max(2 * int(work), USUAL), MOST)
     if 2 * left < 3 * wanted:
         wanted = left  # the last rows of a call do not make a separate batch
     here = position_at(rows, at)
     span = position_at(rows, at + wanted - 1) - here + 1
     slides = float(span) / (float(query.slide) * wanted)  # that a new object is
-    # What single steps take: of an object that becomes a candidate, in units of what a merge takes for each.
-    single = min(1.0, k * slides) * (6.0 + min(held * slides, float(newest - oldest + 1)) / 5)
+    single = cost_of_single(k, slides, held, opened)
     if not r[ALWAYS] and (k * slides * SPARSE < 1.0 or single * wanted < work):
         return at, 0.0
     latest = full = newest_full(tkc, k, oldest, newest)
