@@ -34,6 +34,8 @@ _FILES = """\
     # files_per_batch: 1
     # What reads the files: auto (Spark's tasks, with Arrow, where the answers are the same) or spark.
     # reader: spark
+    # On a cluster: whether all its machines have the files and the checkpoint at the same paths.
+    # shared: true
 """
 
 _TABLE = """\
