@@ -1,7 +1,7 @@
 """Checksums of files of answers: SHA-256, in a file of the checkpoint, with lines as the command sha256sum writes them.
 
 A run does not read its answers again, so it does not notice damage to them. `skyband verify --checksums` does, without
-the input and without computing answers; so does ``sha256sum --check --quiet``.
+the input and without computing answers.
 """
 
 from __future__ import annotations
