@@ -1,8 +1,11 @@
 /* A clock that is wrong by as many seconds as a file says; preloaded into programs that ask for the time of day.
- * Clocks that only measure how long something takes go on as they are, as they do when somebody sets a machine's clock. */
+ * Clocks that only measure how long something takes go on as they are, as they do when somebody sets a machine's clock.
+ * Whoever waits until a time of day has computed it by the wrong clock, but the kernel waits by the right one. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -50,4 +53,41 @@ time_t time(time_t *where) {
     if (where)
         *where = told.tv_sec;
     return told.tv_sec;
+}
+
+/* The same moment by the right clock. Condition variables can also wait by the clock that counts from the machine's
+ * start, whose times are small. */
+static struct timespec by_the_right_clock(const struct timespec *until) {
+    struct timespec right = *until;
+    if (wrong_by && right.tv_sec > 1000000000)
+        right.tv_sec -= *wrong_by;
+    return right;
+}
+
+int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until) {
+    static int (*real)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+    if (!real) /* dlsym would find the oldest version, for condition variables of another layout */
+        real = (int (*)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *))dlvsym(
+            RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
+    if (!real)
+        real = (int (*)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *))dlsym(
+            RTLD_NEXT, "pthread_cond_timedwait");
+    struct timespec right = by_the_right_clock(until);
+    return real(condition, mutex, &right);
+}
+
+int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *until) {
+    static int (*real)(pthread_mutex_t *, const struct timespec *);
+    if (!real)
+        real = (int (*)(pthread_mutex_t *, const struct timespec *))dlsym(RTLD_NEXT, "pthread_mutex_timedlock");
+    struct timespec right = by_the_right_clock(until);
+    return real(mutex, &right);
+}
+
+int sem_timedwait(sem_t *semaphore, const struct timespec *until) {
+    static int (*real)(sem_t *, const struct timespec *);
+    if (!real)
+        real = (int (*)(sem_t *, const struct timespec *))dlsym(RTLD_NEXT, "sem_timedwait");
+    struct timespec right = by_the_right_clock(until);
+    return real(semaphore, &right);
 }
