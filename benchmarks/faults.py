@@ -97,7 +97,7 @@ def _of_bursts(samples: list[Fault]) -> list[list[str]]:
     parts = {
         "of one fault": [one for one in bursts if sizes[one.burst] == 1],
         "of several faults": [one for one in bursts if sizes[one.burst] > 1],
-        "in which the run went on": [one for one in bursts if int(one.ends) == 0],
+        "in which the run continued": [one for one in bursts if int(one.ends) == 0],
         "in which the run ended": [one for one in bursts if int(one.ends) > 0],
         "**all**": bursts,
     }
@@ -120,7 +120,7 @@ def _draw_campaign(samples: list[Fault]) -> None:
     above.set_yticks(range(len(kinds)), kinds, fontsize=7)
     above.grid(alpha=0.3)
     last = {one.burst: one for one in samples}.values()
-    for ended, colour, label in ((False, "tab:blue", "the run went on"), (True, "tab:red", "the run ended")):
+    for ended, colour, label in ((False, "tab:blue", "the run continued"), (True, "tab:red", "the run ended")):
         found = [one for one in last if (int(one.ends) > 0) == ended]
         below.scatter(
             [one.second / 60 for one in found], [float(one.recovered) for one in found], s=8, color=colour, label=label

@@ -42,6 +42,7 @@ group.initial.rebalance.delay.ms=0
 auto.create.topics.enable=true
 num.partitions=2
 log.flush.interval.messages=1
+log.retention.ms=-1
 """
 
 

@@ -124,10 +124,16 @@ class Feeder:
 
         return mend
 
-    def touch(self, random):
-        """Give a file that was read another time, as a copy or a backup does."""
+    def touch(self, answered, random):
+        """Give a file that was read another time, as a copy or a backup does; one that was not would come late by it.
+
+        `answered` is a time to which all streams have answered. At least as many files have been read as contents lie before it.
+        """
         with self._lock:
-            os.utime(self._path(random.randrange(self.files)), (time.time(), time.time()))
+            read = sum(rows_of(number)[-1].ts < answered - WATERMARK for number in range(self.contents))
+            if read:
+                os.utime(self._path(random.randrange(read)), (time.time(), time.time()))
+            return read > 0
 
     def finish(self):
         """No more rows, but one so late that everything before it becomes final."""

@@ -35,14 +35,13 @@ def file_of_rows_without_a_time(stage, random):
 
 
 @blow("files", 3)
-def file_of_rows_that_are_no_text(stage, random):
+def file_of_rows_with_invalid_text(stage, random):
     return f"{stage.feeder.break_text(random)} rows"
 
 
 @blow("files", 3)
 def file_with_another_time(stage, random):
-    stage.feeder.touch(random)
-    return "a file that was read before"
+    return "a file that was read before" if stage.feeder.touch(stage.answered(), random) else None
 
 
 @blow("files", 3)
