@@ -127,7 +127,7 @@ class Feeder:
     def touch(self, answered, random):
         """Give a file that was read another time, as a copy or a backup does; one that was not would come late by it.
 
-        `answered` is a time to which all streams have answered: at least as many files were read as contents lie before it.
+        All streams have answered up to `answered`: at least as many files were read as contents lie before it.
         """
         with self._lock:
             read = sum(rows_of(number)[-1].ts < answered - WATERMARK for number in range(self.contents))
