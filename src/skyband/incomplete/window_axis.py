@@ -48,7 +48,8 @@ class WindowAxis:
         elif window.cumulative:
             assert window.size is not None
             part = window.slide.unit == "tick"
-            self._unit = window.slide.count if part else window.slide.most + _SHIFT
+            # Parts of days: a pane in which a clock is set back, or forward, is at most twice as long as the others.
+            self._unit = 2 * window.slide.count if part else window.slide.most + _SHIFT
             # A repeated hour has its own ends; a month of days has at most so many.
             self._panes = -(-(window.size.most + _SHIFT) // window.slide.least) + 2
             self._apart = 2
@@ -66,6 +67,7 @@ class WindowAxis:
             at = int(positions[rest[0]])
             number = self._number(at)
             bounds = self._bounds(number)
+            assert np.diff(bounds).max() <= self._unit  # else positions of two panes would be mixed
             mine = (positions[rest] >= bounds[0]) & (positions[rest] < bounds[-1])
             here = positions[rest[mine]]
             panes = np.searchsorted(bounds, here, side="right") - 1
