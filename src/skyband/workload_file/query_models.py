@@ -40,6 +40,20 @@ _Anchor = Annotated[
         examples=["2024-01-01T09:30:00+00:00", 0],
     ),
 ]
+_Zone = Annotated[
+    Text | None,
+    Field(
+        description="A time zone of the IANA database. Windows then begin at local midnight.",
+        examples=["America/New_York"],
+    ),
+]
+_WeekStart = Annotated[
+    Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"] | None,
+    Field(description="With zone and weeks: the first day of a week. Default: monday."),
+]
+_Cumulative = Annotated[
+    bool, Field(description="Windows grow: they start with each size and end every slide, as in 'so far today'.")
+]
 
 
 class QuerySection(Section):
@@ -189,18 +203,9 @@ class _CalendarQuery(_SlidingQuery):
         "size.",
         examples=["1 minute", 100],
     )
-    zone: Text | None = Field(
-        default=None,
-        description="A time zone of the IANA database. Windows then begin at local midnight.",
-        examples=["America/New_York"],
-    )
-    week_start: Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"] | None = Field(
-        default=None, description="With zone and weeks: the first day of a week. Default: monday."
-    )
-    cumulative: bool = Field(
-        default=False,
-        description="Windows grow: they start with each size and end every slide, as in 'so far today'.",
-    )
+    zone: _Zone = None
+    week_start: _WeekStart = None
+    cumulative: _Cumulative = False
     gap: Extent | None = Field(
         default=None,
         description="Session windows instead of size and slide: rows of a group that follow each other within less "
@@ -426,18 +431,9 @@ class IncompleteSection(_EveryQuery):
         description="The interval between answers; of the same kind as size and not longer. Default: size.",
         examples=["1 minute", 100],
     )
-    zone: Text | None = Field(
-        default=None,
-        description="A time zone of the IANA database. Windows then begin at local midnight.",
-        examples=["America/New_York"],
-    )
-    week_start: Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"] | None = Field(
-        default=None, description="With zone and weeks: the first day of a week. Default: monday."
-    )
-    cumulative: bool = Field(
-        default=False,
-        description="Windows grow: they start with each size and end every slide, as in 'so far today'.",
-    )
+    zone: _Zone = None
+    week_start: _WeekStart = None
+    cumulative: _Cumulative = False
 
     @classmethod
     def rules(cls, raw: Mapping[str, Any]) -> Wrong:
