@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from tests.faults.campaign.blow import blow
-from tests.faults.campaign.on_processes import AWAY
-from tests.faults.campaign.stage import WORKERS, set_writable
+from tests.faults.campaign.on_processes import AWAY, was_read_only
+from tests.faults.campaign.stage import WORKERS
 
 DAY = 86_400
 # Set back by much, a clock delays the next micro-batch by as much: it is one that Spark's trigger asks.
@@ -83,13 +83,7 @@ def full_disk_of_temporary_files(stage, random):
 @blow("folder of lines", 1, ends_run=True)
 def revoked_rights_of_a_folder(stage, random):
     folder = stage.folder / "lines"
-    if not folder.is_dir() or not set_writable(folder, allowed=False):
-        return None
-    try:
-        time.sleep(random.uniform(0.2, AWAY))
-    finally:
-        set_writable(folder, allowed=True)
-    return "and granted again"
+    return "and granted again" if was_read_only(folder, random) else None
 
 
 @blow("disk", 4)

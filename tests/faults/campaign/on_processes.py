@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 
 from tests.faults.campaign.blow import blow
-from tests.faults.campaign.stage import WORKERS, python_workers
+from tests.faults.campaign.stage import WORKERS, python_workers, set_writable
 
 LONGEST = 1.0  # seconds of a pause
 AWAY = 2.0  # seconds that a process is away
@@ -125,3 +125,14 @@ def kill_of_the_master(stage, random):
 def away(random: random_.Random):
     """Wait for as long as something is away."""
     time.sleep(random.uniform(0, AWAY))
+
+
+def was_read_only(folder, random: random_.Random):
+    """Forbid to create files in a folder for a while; returns whether that is possible here."""
+    if not folder.is_dir() or not set_writable(folder, allowed=False):
+        return False
+    try:
+        time.sleep(random.uniform(0.2, AWAY))
+    finally:
+        set_writable(folder, allowed=True)
+    return True

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 
 from tests.faults.campaign.blow import blow
-from tests.faults.campaign.on_processes import AWAY, away, paused
-from tests.faults.campaign.stage import set_writable
+from tests.faults.campaign.on_processes import AWAY, away, paused, was_read_only
 from tests.servers import PASSWORD
 
 
@@ -144,10 +143,4 @@ def revoked_rights_in_the_cache(stage, random):
 @blow("store", 2, possible=_has_store)
 def object_store_that_rejects_writes(stage, random):
     folder = stage.folder / "store" / "objects" / "answers" / "lines"
-    if not folder.is_dir() or not set_writable(folder, allowed=False):
-        return None
-    try:
-        time.sleep(random.uniform(0.2, AWAY))
-    finally:
-        set_writable(folder, allowed=True)
-    return "and accepts them again"
+    return "and accepts them again" if was_read_only(folder, random) else None
